@@ -1,0 +1,64 @@
+# The commands of the course. README.md has them as plain commands, for machines without make.
+
+# Used to make .venv, and not after that: make lab PYTHON=python3.12
+PYTHON ?= python3
+
+# Goes to the end of the command: make lab ARGS="--ip=0.0.0.0 --port=9999"
+ARGS ?=
+
+IN_VENV := .venv/bin/python
+PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 2 --dist loadfile
+
+# The first start asks nothing and calls no outside host.
+LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \
+	--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	--LabApp.app_settings_dir=.ci/lab
+# Jupyter refuses to run as root (in a container, for example) unless told to.
+LAB += $(if $(filter 0,$(shell id -u)),--allow-root)
+# Without a screen there is no browser to open; the address is printed.
+LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),,--no-browser))
+
+# An older CPU: no vector instructions, one thread.
+OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
+
+.PHONY: help environment lab test test-portable notebooks publish constraints bench format python
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+
+environment: python ## make .venv and install the packages, unless that is done (most others begin with it)
+	@"$(PYTHON)" .ci/environment.py
+
+lab: environment ## open JupyterLab on the first notebook
+	@$(IN_VENV) -m jupyterlab $(LAB) $(ARGS)
+
+test: environment ## check the code, run every test, compare every notebook with its stored outputs
+	$(IN_VENV) -m ruff check
+	$(IN_VENV) -m ruff format --check
+	$(PYTEST) $(ARGS)
+
+test-portable: environment ## compare the notebooks again, computing as an older CPU would
+	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
+
+notebooks: environment ## generate badges and navigation, then execute every notebook in place
+	$(IN_VENV) .ci/course.py notebooks
+
+publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
+	$(IN_VENV) .ci/course.py publish $(REPO)
+
+constraints: python ## resolve requirements.txt anew and write constraints.txt
+	@"$(PYTHON)" .ci/environment.py constraints
+
+bench: environment ## print measurements
+	@for script in tests/benchmarks/bench_*.py; do \
+		echo "== $$script"; PYTHONPATH=. $(IN_VENV) "$$script" || exit 1; \
+	done
+
+format: environment ## let ruff mend and format the code and the notebooks
+	$(IN_VENV) -m ruff check --fix --exit-zero
+	$(IN_VENV) -m ruff format
+
+# An f-string tells Python 3 from a Python 2 and from a name that is not there.
+python:
+	@"$(PYTHON)" -c "f''" >/dev/null 2>&1 || { echo; echo "No Python 3 answers to the name \"$(PYTHON)\"." \
+		"Install Python 3.11 or newer, or name yours, for example: make lab PYTHON=python3.12"; exit 1; } >&2
