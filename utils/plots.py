@@ -1,0 +1,153 @@
+"""The plots room: attention weights as a table and as a heat map. It knows tensors and tokens, nothing else."""
+
+import html
+import os
+import warnings
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import scienceplots  # noqa: F401  (importing it makes its styles known to matplotlib)
+import torch
+
+# A sign that the font lacks (Chinese, say) is drawn as a box; matplotlib would also print a warning for each.
+warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+
+# 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
+STYLE = ["science", "notebook", "no-latex"]
+SIZES = {
+    "font.family": "DejaVu Sans",
+    "mathtext.fontset": "dejavusans",
+    "figure.dpi": 100,
+    "figure.figsize": (6, 4),
+    "axes.titlesize": 12,
+    "axes.labelsize": 12,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 10,
+}
+
+
+def plot_style():
+    """The plot style of the course: `with plot_style(): ...` around the lines that draw."""
+    return plt.style.context([*STYLE, SIZES])
+
+
+CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # of the table; a colour and the closing quote follow
+
+
+class AttentionTable(pd.DataFrame):
+    """A DataFrame of attention weights, shown in colour with 3 decimals. What is computed from it is plain pandas."""
+
+    @property
+    def _constructor(self):
+        return pd.DataFrame
+
+    def __repr__(self):
+        with pd.option_context("display.precision", 3):
+            return super().__repr__()
+
+    def _repr_html_(self):
+        # Written out with a style in each cell: notebook viewers drop style sheets, and pandas' Styler wants labels
+        # that differ, while tokens may repeat.
+        queries, keys = ([html.escape(str(token)) for token in axis] for axis in self.axes)
+        names = [html.escape(str(name)) for name in (self.index.name, self.columns.name)]
+        head = "".join(f'<th {CELL}">{key}</th>' for key in keys)
+        lines = [f'<tr><th {CELL}">{names[0]} \\ {names[1]}</th>{head}</tr>']
+        for query, row in zip(queries, self.to_numpy(), strict=True):
+            lines.append(f'<tr><th {CELL}">{query}</th>{"".join(map(_coloured, row))}</tr>')
+        return "<table>\n" + "\n".join(lines) + "\n</table>"
+
+
+def _coloured(weight: float) -> str:
+    red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
+    ink = "white" if weight > 0.55 else "black"
+    return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
+
+
+def attention_table(
+    attn_weights: torch.Tensor, tokens: Sequence[str], key_tokens: Sequence[str] | None = None
+) -> AttentionTable:
+    """The weights of one head (or of a mean over heads) as a table: a row for each query, a column for each key.
+
+    attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given.
+    It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises ValueError when shape and tokens
+    do not fit.
+    """
+    weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
+    table = pd.DataFrame(weights, index=tokens, columns=key_tokens)
+    return AttentionTable(table.rename_axis(index="query", columns="key"))
+
+
+def plot_attention(
+    attn_weights: torch.Tensor,
+    tokens: Sequence[str],
+    key_tokens: Sequence[str] | None = None,
+    title: str | None = None,
+    ax: plt.Axes | None = None,
+) -> plt.Axes:
+    """The weights of one head as a heat map: a row for each query, a column for each key, white 0 and dark blue 1.
+
+    attn_weights: (query, key). tokens, key_tokens: as in attention_table. ax: where to draw; a new figure by default.
+    Returns the Axes. Raises ValueError when shape and tokens do not fit.
+    """
+    weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
+    with plot_style():
+        if ax is None:
+            side = [
+                1.6 + 0.24 * max(len(names), 4) for names in (key_tokens, tokens)
+            ]  # inches, room for each token
+            _, ax = plt.subplots(figsize=(side[0] + 0.6, side[1]), layout="constrained")
+        image = ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+        ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=90, parse_math=False)
+        ax.set_yticks(range(len(tokens)), tokens, parse_math=False)
+        ax.tick_params(which="both", length=0, top=False, right=False)
+        ax.minorticks_off()
+        ax.set(xlabel="key", ylabel="query", title=title)
+        ax.figure.colorbar(image, ax=ax, label="attention weight", fraction=0.046, pad=0.03)
+    return ax
+
+
+def _check(attn_weights, tokens, key_tokens):
+    if not isinstance(attn_weights, torch.Tensor):
+        raise TypeError(f"attn_weights must be a tensor (query, key), not {type(attn_weights).__name__}.")
+    names = [tokens, tokens if key_tokens is None else key_tokens]
+    if any(isinstance(name, str) for name in names):
+        raise TypeError("tokens must be a list of strings, one for each position, not one string.")
+    shape, expected = tuple(attn_weights.shape), tuple(len(name) for name in names)
+    if len(shape) != 2:
+        raise ValueError(
+            f"attn_weights has the shape {shape}, but a table shows one head: (query, key). "
+            "Choose one, for example attentions[0][0, 0] for head 1-1."
+        )
+    if shape != expected:
+        raise ValueError(
+            f"attn_weights has the shape {shape}, but there are {expected[0]} query tokens and {expected[1]} key "
+            "tokens. "
+            "Take both from the same input, with its special tokens."
+        )
+    return attn_weights.detach().double().cpu().numpy(), *(list(name) for name in names)
+
+
+def live(draw: Callable, **controls: Sequence) -> None:
+    """A picture with a menu for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values, first 64.
+
+    draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to choose from.
+    The first value of each is drawn first. With COURSE_STATIC_VIEWS=1 in the environment only that picture is made.
+    """
+    first = {name: values[0] for name, values in controls.items()}
+    if os.environ.get("COURSE_STATIC_VIEWS") == "1":
+        draw(**first)
+        plt.show()
+        return
+    from ipywidgets import SelectionSlider, interact
+
+    def slider(name, values):
+        options = sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
+        return SelectionSlider(options=options, value=values[0], description=name, continuous_update=False)
+
+    def redraw(**chosen):
+        draw(**chosen)
+        plt.show()
+
+    interact(redraw, **{name: slider(name, values) for name, values in controls.items()})
