@@ -1,0 +1,216 @@
+"""Keeps the notebooks of the course as they are committed.
+
+    python .ci/course.py notebooks                  badges, navigation, set-up cells; then run every notebook, in order
+    python .ci/course.py publish [owner/name]       write the repository's address everywhere (default: git's origin)
+    python .ci/course.py generate                   badges, navigation, set-up cells only
+
+The repository's address stands in pyproject.toml, and the texts below are made from it. The title, the minutes and the
+abilities of a notebook stand in its second cell, and README's table is made from them.
+"""
+
+import base64
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+README = ROOT / "README.md"
+PYPROJECT = ROOT / "pyproject.toml"
+REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
+
+# Pictures that are taken from a stored view: file in images/, notebook, id of the cell.
+PICTURES = {"head_view.png": ("06_head_view.ipynb", "pronoun-view")}
+
+SET_UP = """\
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+if "google.colab" in sys.modules and not Path("../utils").is_dir():  # in Colab only: fetch the course
+    if not Path("course").is_dir():
+        clone = "git clone --quiet --depth 1 {clone} course"
+        subprocess.run(clone.split(), check=True)
+    os.chdir("course/notebooks")
+assert Path("../utils").is_dir(), "Open this notebook in the folder 'notebooks' of the course."
+sys.path.insert(0, os.path.abspath(".."))
+
+from utils import prepare
+
+prepare()"""
+
+
+def repository() -> str:
+    """The address as owner/name, from the one place where it stands."""
+    return tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["tool"]["course"]["repository"]
+
+
+def paths() -> list[Path]:
+    """The notebooks in reading order."""
+    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
+def read(path: Path):
+    return nbformat.read(path, as_version=4)
+
+
+def write(path: Path, notebook) -> None:
+    nbformat.validate(notebook)
+    path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def about(notebook) -> dict:
+    """What the second cell says of the notebook: title, minutes, abilities."""
+    text = notebook.cells[1].source
+    return {
+        "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
+        "minutes": re.search(r"^\*\*Time:\*\* about (\d+) minutes", text, re.MULTILINE)[1],
+        "abilities": re.findall(
+            r"^- (.+)$", text.split("**You will be able to**")[1].split("\n\n")[0], re.MULTILINE
+        ),
+    }
+
+
+def badge(path: Path, images: str = "../images") -> str:
+    """The "Open in Colab" badge of a notebook. Its picture is the course's own, so that it shows without a network."""
+    address = f"https://colab.research.google.com/github/{repository()}/blob/main/notebooks/{path.name}"
+    return f"[![Open in Colab]({images}/open-in-colab.svg)]({address})"
+
+
+def navigation(path: Path) -> str:
+    """The line that leads to the previous notebook, the contents, and the next one."""
+    row = paths()
+    place = row.index(path)
+    links = ["[Contents](../README.md#the-notebooks)"]
+    if place > 0:
+        before = row[place - 1]
+        links.insert(0, f"[← {about(read(before))['title']}]({before.name})")
+    if place + 1 < len(row):
+        after = row[place + 1]
+        links.append(f"[{about(read(after))['title']} →]({after.name})")
+    return " · ".join(links)
+
+
+def set_up() -> str:
+    return SET_UP.format(clone=f"https://github.com/{repository()}")
+
+
+def generated(path: Path) -> dict[str, str]:
+    """The cells that are made here and never by hand: cell id to source."""
+    return {
+        "navigation-top": f"{navigation(path)} · {badge(path)}",
+        "set-up": set_up(),
+        "navigation-bottom": navigation(path),
+    }
+
+
+def readme_table() -> str:
+    rows = ["| | Notebook | You will be able to | Minutes | |", "|---|---|---|---|---|"]
+    for path in paths():
+        said = about(read(path))
+        abilities = "; ".join(ability.rstrip(".") for ability in said["abilities"])
+        link = f"[{said['title']}](notebooks/{path.name})"
+        rows.append(
+            f"| {path.name[:2]} | {link} | {abilities} | {said['minutes']} | {badge(path, 'images')} |"
+        )
+    return "\n".join(rows)
+
+
+def readme(text: str) -> str:
+    """README with its table made anew, and with the repository's address in its clone commands."""
+    table = f"<!-- table -->\n\n{readme_table()}\n\n<!-- /table -->"
+    text = re.sub(r"<!-- table -->.*<!-- /table -->", lambda _: table, text, flags=re.DOTALL)
+    return re.sub(r"(git clone https://github\.com/)\S+", rf"\g<1>{repository()}", text)
+
+
+def generate() -> None:
+    for path in paths():
+        notebook = read(path)
+        for cell in notebook.cells:
+            cell.source = generated(path).get(cell.id, cell.source)
+        write(path, notebook)
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
+
+
+def run(path: Path) -> None:
+    """Run a notebook from a fresh kernel and keep its outputs, without the traces of this machine."""
+    from nbclient import NotebookClient
+
+    notebook = read(path)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        cell.metadata.pop("scrolled", None)
+    NotebookClient(
+        notebook,
+        timeout=600,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    ).execute()
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    write(path, notebook)
+
+
+def picture(name: str) -> bytes:
+    """The stored PNG of a cell."""
+    file, cell_id = PICTURES[name]
+    cell = next(cell for cell in read(NOTEBOOKS / file).cells if cell.id == cell_id)
+    return base64.b64decode(cell.outputs[0].data["image/png"])
+
+
+def publish(address: str | None) -> None:
+    address = address or origin()
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", address):
+        sys.exit(
+            f"'{address}' is not an address on GitHub. Give it as owner/name: make publish REPO=owner/name"
+        )
+    text = PYPROJECT.read_text(encoding="utf-8")
+    PYPROJECT.write_text(REPOSITORY.sub(rf"\g<1>{address}\g<3>", text), encoding="utf-8", newline="\n")
+    generate()
+    print(f"Every badge and clone address now says {address}.")
+
+
+def origin() -> str:
+    """owner/name of the git remote `origin`."""
+    asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=ROOT, capture_output=True, text=True)
+    found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", asked.stdout.strip())
+    if not found:
+        sys.exit(
+            "The git remote `origin` is not on GitHub. Name the repository: make publish REPO=owner/name"
+        )
+    return found[1]
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["generate"]:
+            generate()
+        case ["publish", *address] if len(address) < 2:
+            publish(address[0] if address else None)
+        case ["notebooks", *names]:
+            generate()
+            os.environ["COURSE_STATIC_VIEWS"] = "1"  # stored views are pictures: no script, nothing to trust
+            os.environ.pop("COURSE_CHECKPOINT", None)  # stored numbers are those of the default model
+            for path in paths():
+                if not names or path.name[:2] in names:
+                    print(f"running {path.name}", flush=True)
+                    run(path)
+            for name in PICTURES:
+                (ROOT / "images" / name).write_bytes(picture(name))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

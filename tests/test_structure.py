@@ -1,0 +1,234 @@
+"""What holds for every notebook, every room and every page: the rules of CONTRIBUTING.md that a program can check."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import course
+import utils
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = course.paths()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+# A path of somebody's machine: two folders or more from the root, or a Windows home.
+MACHINE_PATH = re.compile(r"(?<![\w.:/~<])/(?!usr/|etc/|bin/|opt/|dev/)(?:[\w.-]+/){2,}[\w.-]+|[A-Z]:\\Users")
+ROOMS_MAY_IMPORT = {
+    "setup": set(),
+    "models": set(),
+    "attention": set(),
+    "encoder": {"attention"},
+    "decoder": {"attention", "encoder"},
+    "views": set(),
+    "plots": set(),
+    "heads": {"models"},
+    "checks": set(),
+}
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(path, kind=None):
+    return [cell for cell in course.read(path).cells if kind in (None, cell.cell_type)]
+
+
+def outputs(path):
+    for cell in cells(path, "code"):
+        for output in cell.outputs:
+            yield cell, output
+
+
+def text_of(output):
+    data = {kind: value for kind, value in output.get("data", {}).items() if not kind.startswith("image/")}
+    return output.get("text", "") + "".join(map(str, data.values()))
+
+
+def prose(path):
+    return "\n\n".join(cell.source for cell in cells(path, "markdown"))
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS[0].name.startswith("01")
+
+
+@each_notebook
+def test_generated_cells_are_as_generated(path):
+    """Navigation, badge and set-up cell: equal in every notebook, and with the one repository address."""
+    found = {cell.id: cell.source for cell in cells(path)}
+    for name, source in course.generated(path).items():
+        assert found.get(name) == source, f"{name} of {path.name}: run `make notebooks`"
+    ids = [cell.id for cell in cells(path)]
+    assert (ids[0], ids[1], ids[-1]) == ("navigation-top", "title", "navigation-bottom")
+    code = [cell.id for cell in cells(path, "code")]
+    assert code[:2] == ["set-up", "imports"]
+    assert f"/github/{course.repository()}/blob/main/notebooks/{path.name})" in cells(path)[0].source
+
+
+@each_notebook
+def test_cells_were_run_once_in_order_from_a_fresh_kernel(path):
+    counts = [cell.execution_count for cell in cells(path, "code")]
+    assert counts == list(range(1, len(counts) + 1)), (
+        "a cell was not run, or not in order: run `make notebooks`"
+    )
+
+
+@each_notebook
+def test_stored_outputs_are_text_and_pictures(path):
+    for cell, output in outputs(path):
+        assert output.output_type != "error" or "raises-exception" in cell.metadata.get("tags", [])
+        assert output.get("name") != "stderr", output.get("text")
+        kinds = set(output.get("data", {}))
+        assert kinds <= {"text/plain", "text/html", "image/png"}, kinds
+        assert not re.search(r"<(script|iframe)|https?://", text_of(output)), (
+            f"interactive output of cell {cell.id}"
+        )
+
+
+@each_notebook
+def test_stored_floats_have_at_most_three_decimals(path):
+    for cell, output in outputs(path):
+        shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
+        assert not re.search(r"\d\.\d{4,}", shown), f"cell {cell.id} prints more than 3 decimals"
+
+
+@each_notebook
+def test_no_path_of_a_machine(path):
+    for cell in cells(path):
+        said = cell.source + "".join(text_of(output) for output in cell.get("outputs", []))
+        said = re.sub(r"https://\S+", "", said)
+        assert not MACHINE_PATH.search(said), f"cell {cell.id}: {MACHINE_PATH.search(said)}"
+
+
+@each_notebook
+def test_pictures_have_alt_texts(path):
+    for alt, target in re.findall(r"!\[(.*?)\]\(([^)\s]+)", prose(path)):
+        assert len(alt) > 10, f"{target} needs an alt text"
+    assert "<img" not in prose(path), "write pictures as ![alt](path)"
+    assert re.search(r"!\[", cells(path)[1].source), "the title cell has a picture"
+
+
+def headings(text):
+    """The anchors that Markdown viewers make of headings."""
+    found = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    text = prose(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", target):
+            assert target.startswith("https://"), target
+            continue
+        file, _, anchor = target.partition("#")
+        place = (path.parent / file).resolve() if file else path
+        assert place.exists(), f"{target} is not there"
+        if anchor:
+            there = prose(place) if place.suffix == ".ipynb" else place.read_text(encoding="utf-8")
+            assert anchor in headings(there), f"{target}: no such heading"
+
+
+@each_notebook
+def test_notebook_has_the_parts_of_the_house_style(path):
+    said = course.about(course.read(path))
+    assert 3 <= len(said["abilities"]) <= 5
+    text = prose(path)
+    for part in ["**You need**", "## In practice", "## Exercises", "## Can you say it without looking?"]:
+        assert text.count(part) == 1, part
+    for part in ["## What you can do now", "### Further reading", "### The words of this notebook"]:
+        assert text.count(part) == 1, part
+    recall = text.split("## Can you say it without looking?")[1].split("## What you can do now")[0]
+    assert len(re.findall(r"^\d\. ", recall, re.MULTILINE)) == recall.count("<details>") == 5
+    recap = text.split("## What you can do now")[1].split("### Further reading")[0]
+    assert len(re.findall(r"^- ", recap, re.MULTILINE)) >= len(said["abilities"]) - 1
+    assert len(re.findall(r"count(?:ed)?[^.]* from 1", text)) == 1, (
+        "layers and heads: counted from 1 in prose, said once"
+    )
+
+
+@each_notebook
+def test_prose_and_code_take_turns(path):
+    kinds = [cell.cell_type for cell in cells(path)]
+    assert "code code code" not in " ".join(kinds), "at most two code cells follow each other"
+    assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
+    longest = max(
+        len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(path, "code")
+    )
+    assert longest <= 40
+
+
+@each_notebook
+def test_file_is_small(path):
+    assert path.stat().st_size < 1_000_000
+
+
+def test_images_are_all_used_and_legible_alone():
+    text = "".join(prose(path) for path in NOTEBOOKS) + "".join(
+        page.read_text(encoding="utf-8") for page in PAGES
+    )
+    for image in (ROOT / "images").iterdir():
+        assert image.name in text, f"{image.name} is used nowhere"
+        if image.suffix == ".svg":
+            source = image.read_text(encoding="utf-8")
+            assert "<title>" in source and not re.search(r"(href|src)=[\"']http", source)
+            assert "<rect width=" in source, f"{image.name} needs a ground of its own for dark pages"
+
+
+def test_pictures_of_views_are_those_of_the_notebooks():
+    assert course.PICTURES
+    for name in course.PICTURES:
+        assert (ROOT / "images" / name).read_bytes() == course.picture(name), "run `make notebooks`"
+
+
+def test_readme_table_and_clone_addresses_are_as_generated():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert course.readme(text) == text, "run `make notebooks`"
+    assert f"git clone https://github.com/{course.repository()}" in text
+    assert all(path.name in text for path in NOTEBOOKS)
+
+
+def imported_rooms(file):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "utils"):
+            module = (node.module or "").removeprefix("utils").strip(".")
+            yield from [module] if module else [name.name for name in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (name.name.split(".")[1] for name in node.names if name.name.startswith("utils."))
+
+
+def test_imports_of_the_rooms_run_one_way():
+    for file in (ROOT / "utils").glob("*.py"):
+        if file.stem != "__init__":
+            assert set(imported_rooms(file)) <= ROOMS_MAY_IMPORT[file.stem], file.name
+
+
+def test_public_names_are_there_and_importing_utils_loads_nothing_heavy():
+    for name in utils.__all__:
+        public = getattr(utils, name)
+        assert public.__doc__, f"{name} needs a docstring"
+    with pytest.raises(AttributeError, match="no public name 'head_views'"):
+        utils.head_views  # noqa: B018
+    code = "import sys, utils; print([m for m in ('torch', 'transformers', 'pandas') if m in sys.modules])"
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert asked.stdout.strip() == "[]"
+
+
+def test_repository_address_stands_in_one_place():
+    """Everywhere else it is generated: in README and in some cells. (One test names the placeholder.)"""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        if name in ("pyproject.toml", "README.md", "tests/test_course.py") or name.endswith(
+            (".ipynb", ".png")
+        ):
+            continue
+        assert course.repository() not in (ROOT / name).read_text(encoding="utf-8"), name
+    for path in NOTEBOOKS:
+        for cell in cells(path):
+            assert cell.id in course.generated(path) or course.repository() not in json.dumps(cell), cell.id
