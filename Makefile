@@ -40,8 +40,8 @@ test: environment ## check the code, run every test, compare every notebook with
 test-portable: environment ## compare the notebooks again, computing as an older CPU would
 	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
 
-notebooks: environment ## generate badges and navigation, then execute every notebook in place
-	$(IN_VENV) .ci/course.py notebooks
+notebooks: environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
+	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)

@@ -1,8 +1,9 @@
 """Keeps the notebooks of the course as they are committed.
 
-    python .ci/course.py notebooks                  badges, navigation, set-up cells; then run every notebook, in order
-    python .ci/course.py publish [owner/name]       write the repository's address everywhere (default: git's origin)
-    python .ci/course.py generate                   badges, navigation, set-up cells only
+    python .ci/course.py notebooks [NN ...]      badges, navigation, set-up cells; then run every notebook, in order,
+                                                 or only those with these numbers
+    python .ci/course.py publish [owner/name]    write the repository's address everywhere (default: git's origin)
+    python .ci/course.py generate                badges, navigation, set-up cells only
 
 The repository's address stands in pyproject.toml, and the texts below are made from it. The title, the minutes and the
 abilities of a notebook stand in its second cell, and README's table is made from them.
@@ -160,6 +161,9 @@ def run(path: Path) -> None:
         }
     )
     write(path, notebook)
+    for name, (file, _) in PICTURES.items():
+        if file == path.name:
+            (ROOT / "images" / name).write_bytes(picture(name))
 
 
 def picture(name: str) -> bytes:
@@ -206,8 +210,6 @@ def main(arguments: list[str]) -> None:
                 if not names or path.name[:2] in names:
                     print(f"running {path.name}", flush=True)
                     run(path)
-            for name in PICTURES:
-                (ROOT / "images" / name).write_bytes(picture(name))
         case _:
             sys.exit(__doc__)
 

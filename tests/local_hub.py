@@ -1,7 +1,7 @@
 """A small stand-in for the Hugging Face hub on loopback, for tests: it serves folders as models.
 
 It answers as the real hub does (routes, headers, status codes), as far as huggingface_hub looks at it, and can be
-told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when it is imported, so a client runs in
+told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported, so a client runs in
 a process of its own.
 
     with LocalHub({"someone/tiny-bert": folder}) as hub:
