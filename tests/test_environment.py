@@ -365,11 +365,17 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
     with log.open("w") as file:
         lab = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
     try:
-        address = rf"http://127\.0\.0\.1:{port}(/lab/tree/notebooks/01_tokenization\.ipynb)\?token=(\w+)"
+        address = rf"http://127\.0\.0\.1:{port}(/lab/tree/notebooks/01_tokenization\.ipynb)\?token=(\w+)\n"
         wait_until(lambda: re.search(address, log.read_text()) or lab.poll() is not None, seconds=60)
         found = re.search(address, log.read_text())
         assert found, log.read_text()
         path, token = found.groups()
+
+        def listens():  # the address is printed a moment before
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_until(listens, seconds=30)
 
         def get(path):
             # No proxy stands between this machine and itself.
