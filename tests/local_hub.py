@@ -1,8 +1,8 @@
 """A small stand-in for the Hugging Face hub on loopback, for tests: it serves folders as models.
 
-It answers as the real hub does (routes, headers, status codes), as far as huggingface_hub looks at it, and can be
-told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported, so a client runs in
-a process of its own.
+It answers as the real hub does (routes, headers, status codes) as far as huggingface_hub looks at it, and can
+be told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported, so a client
+runs in a process of its own.
 
     with LocalHub({"someone/tiny-bert": folder}) as hub:
         subprocess.run(..., env={**os.environ, "HF_ENDPOINT": hub.url})
@@ -30,7 +30,7 @@ FAULTS = {"gated", "private", "silent", "down", "breaking"}
 
 
 class LocalHub:
-    """Serves each folder of `models` under its name; `moved` maps old names to new ones, `faults` names to FAULTS."""
+    """Serves each folder of `models` under its name; `moved` maps old names to new, `faults` to FAULTS."""
 
     def __init__(self, models: dict[str, Path], moved: dict[str, str] = (), faults: dict[str, str] = ()):
         self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
@@ -41,7 +41,7 @@ class LocalHub:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{port}"
-        # As on the real hub, large files come from a host of another name: the client must not follow a HEAD there.
+        # As on the real hub, large files come from another host: the client must not follow a HEAD there.
         self.store = f"http://localhost:{port}"
 
     def __enter__(self):

@@ -33,7 +33,7 @@ DIGESTS = {
 }
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 SMALL_FILES = {*DIGESTS, "added_tokens.json"} - {WEIGHTS}
-# The heads of transformers' BertFor... classes. They only read what the encoder puts out; it does not need them.
+# The heads of transformers' BertFor... classes. They only read what the encoder puts out.
 HEADS = ("cls.", "classifier.", "qa_outputs.")
 # No weight of a trained BERT comes near this; a flipped bit of an exponent mostly goes far beyond.
 LARGEST_WEIGHT = 1e4
