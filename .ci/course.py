@@ -152,6 +152,7 @@ def run(path: Path) -> None:
         timeout=600,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(NOTEBOOKS)}},
     ).execute()
     notebook.metadata = nbformat.from_dict(
