@@ -225,9 +225,9 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, hidden_state, memory):
         """Return query (batch, heads, query, head_dim), key and value (batch, heads, key, head_dim)."""
-        query = split_heads(self.query(hidden_state), self.num_heads)
-        key = split_heads(self.key(memory), self.num_heads)
-        value = split_heads(self.value(memory), self.num_heads)
+        query = split_heads(self.query(hidden_state), self.num_heads)  # (batch, heads, query, head_dim)
+        key = split_heads(self.key(memory), self.num_heads)  # (batch, heads, key, head_dim)
+        value = split_heads(self.value(memory), self.num_heads)  # (batch, heads, key, head_dim)
         return query, key, value
 
     def attend(self, query, key, value, mask):
@@ -237,7 +237,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, hidden_state, mask=None, memory=None):
         memory = hidden_state if memory is None else memory
         check_hidden_state(hidden_state, memory, self.query, batched=True)
-        query, key, value = self.project(hidden_state, memory)  # (batch, heads, seq, head_dim)
+        query, key, value = self.project(hidden_state, memory)
         output, attn_weights = self.attend(query, key, value, mask)
         return self.output(merge_heads(output)), attn_weights  # output (batch, query, hidden_size)
 
