@@ -182,6 +182,95 @@ def test_save_writes_the_page(tmp_path):
     assert path.read_text(encoding="utf-8") == view.html
 
 
+def stacks(layers=2, heads=3, source=5, target=3):
+    """The arguments of a head view for an encoder-decoder."""
+    torch.manual_seed(1)
+    sizes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    attention = {
+        f"{name}_attention": [torch.rand(1, heads, *size).softmax(-1) for _ in range(layers)]
+        for name, size in sizes.items()
+    }
+    tokens = {"encoder_tokens": [f"in{i}" for i in range(source)]}
+    return attention | tokens | {"decoder_tokens": [f"out{i}" for i in range(target)]}
+
+
+def test_encoder_decoder_has_its_three_panels():
+    given = stacks()
+    panels = data_of(head_view(**given))["attention"]
+    assert [panel["name"] for panel in panels] == ["Encoder", "Decoder", "Cross"]
+    sides = {
+        "Encoder": ("encoder", "encoder"),
+        "Decoder": ("decoder", "decoder"),
+        "Cross": ("decoder", "encoder"),
+    }
+    for panel in panels:
+        left, right = sides[panel["name"]]
+        assert panel["left_text"] == given[f"{left}_tokens"]
+        assert panel["right_text"] == given[f"{right}_tokens"]
+        expected = torch.cat(given[f"{panel['name'].lower()}_attention"]).double()
+        assert drawn(panel).shape == expected.shape
+        assert (drawn(panel) - expected).abs().max() <= 0.5 / 255 + 1e-12
+
+
+def test_panels_are_those_of_bertviz():
+    given = stacks()
+    page = bertviz.head_view(**given, html_action="return").data
+    theirs = json.loads(re.search(r"const params = (\{.*?\}); // HACK", page)[1])["attention"]
+    for own, their in zip(data_of(head_view(**given))["attention"], theirs, strict=True):
+        assert [own[key] for key in ("name", "left_text", "right_text")] == [
+            their[key] for key in ("name", "left_text", "right_text")
+        ]
+        assert (drawn(own) - torch.tensor(their["attn"])).abs().max() < 0.002
+
+
+def test_menu_offers_the_panels_that_are_given():
+    given = stacks()
+    menu = (
+        '<option value="0">Encoder</option><option value="1">Decoder</option><option value="2">Cross</option>'
+    )
+    assert menu in head_view(**given).html
+    cross = {name: given[name] for name in ("cross_attention", "encoder_tokens", "decoder_tokens")}
+    view = head_view(**cross, layer=1, heads=[0, 2])
+    assert [panel["name"] for panel in data_of(view)["attention"]] == ["Cross"]
+    assert 'id="filter"' in head_view(**given).html and 'id="filter"' not in view.html
+    assert (data_of(view)["layer"], data_of(view)["heads"]) == (1, [0, 2])
+    assert str(view) == "Head view: cross 3 × 5 tokens, layer 2 of 2 (index 1), heads of index 0, 2"
+
+
+def test_page_is_as_high_as_its_longest_list():
+    assert head_view(**stacks(source=9)).height == head_view(weights(tokens=9), names(9)).height
+    assert head_view(**stacks(source=2, target=9)).height == head_view(weights(tokens=9), names(9)).height
+
+
+def test_twin_draws_all_panels_side_by_side():
+    given = stacks()
+    view = head_view(**given, layer=1, heads=[2])
+    axes = view.draw().axes
+    assert Image.open(io.BytesIO(view.png)).width == 3 * 700
+    assert [ax.get_position().x0 for ax in axes] == pytest.approx([0, 1 / 3, 2 / 3])
+    for ax, name in zip(axes, ("encoder", "decoder", "cross"), strict=True):
+        expected = given[f"{name}_attention"][1][0, 2]
+        (lines,) = ax.collections
+        found = torch.zeros_like(expected)
+        for segment, opacity in zip(lines.get_segments(), lines.get_colors()[:, 3], strict=True):
+            found[int(segment[0][1]), int(segment[1][1])] = opacity
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+        texts = [text.get_text() for text in ax.texts]
+        assert name.title() in texts
+        queries, keys = expected.shape
+        left, right = ("in" if name == "encoder" else "out"), ("out" if name == "decoder" else "in")
+        at = {(text.get_position()[0], text.get_position()[1]): text.get_text() for text in ax.texts}
+        assert [at[108, i] for i in range(queries)] == [f"{left}{i}" for i in range(queries)]
+        assert [at[242, i] for i in range(keys)] == [f"{right}{i}" for i in range(keys)]
+
+
+def test_long_encoder_warns_once():
+    given = stacks(source=129)
+    with pytest.warns(UserWarning, match="129 tokens make 16,641 lines") as warned:
+        head_view(**given)
+    assert len(warned) == 1 and warned[0].filename == __file__
+
+
 REFUSED = {
     "no weights": (lambda: head_view((), names(4)), ['attn_implementation="eager"']),
     "none": (lambda: head_view(None, names(4)), ['attn_implementation="eager"']),
@@ -212,6 +301,70 @@ REFUSED = {
     "tokens ids": (lambda: head_view(weights(), [1, 2, 3, 4]), ["convert_ids_to_tokens"]),
     "NaN": (lambda: head_view([torch.full((1, 1, 2, 2), torch.nan)], names(2)), ["NaN"]),
     "scores": (lambda: head_view([torch.full((1, 1, 2, 2), 3.0)], names(2)), ["0 to 1", "softmax"]),
+    "nothing at all": (lambda: head_view(), ['attn_implementation="eager"']),
+    "attention without tokens": (lambda: head_view(weights()), ["attention needs tokens"]),
+    "cross attention in the wrong place": (
+        lambda: head_view(stacks()["cross_attention"], names(5)),
+        ["3 query and 5 key", "5 tokens"],
+    ),
+    "two kinds": (
+        lambda: head_view(weights(), names(4), **stacks()),
+        ["attention, tokens is for a single stack", "cross_attention"],
+    ),
+    "B in an encoder-decoder": (
+        lambda: head_view(sentence_b_start=1, **stacks()),
+        ["sentence_b_start is for a single stack"],
+    ),
+    "no stack, only tokens": (
+        lambda: head_view(encoder_tokens=names(5), decoder_tokens=names(3)),
+        ['attn_implementation="eager"'],
+    ),
+    "empty cross attention": (
+        lambda: head_view(**stacks() | {"cross_attention": ()}),
+        ['attn_implementation="eager"'],
+    ),
+    "no tokens of the encoder": (
+        lambda: head_view(**stacks() | {"encoder_tokens": None, "encoder_attention": None}),
+        ["cross_attention needs encoder_tokens"],
+    ),
+    "no tokens of the decoder": (
+        lambda: head_view(**stacks() | {"decoder_tokens": None}),
+        ["decoder_attention needs decoder_tokens"],
+    ),
+    "tokens of the encoder too many": (
+        lambda: head_view(**stacks() | {"encoder_attention": None, "encoder_tokens": names(6)}),
+        ["cross_attention has 3 query and 5 key", "3 decoder_tokens and 6 encoder_tokens"],
+    ),
+    "tokens swapped": (
+        lambda: head_view(
+            cross_attention=stacks()["cross_attention"], encoder_tokens=names(3), decoder_tokens=names(5)
+        ),
+        ["5 decoder_tokens and 3 encoder_tokens"],
+    ),
+    "unequal depths": (
+        lambda: head_view(**stacks() | {"decoder_attention": stacks(layers=1)["decoder_attention"]}),
+        ["encoder_attention (2, 3)", "decoder_attention (1, 3)"],
+    ),
+    "unequal heads": (
+        lambda: head_view(**stacks() | {"cross_attention": stacks(heads=4)["cross_attention"]}),
+        ["encoder_attention (2, 3)", "cross_attention (2, 4)"],
+    ),
+    "cross attention of a batch": (
+        lambda: head_view(**stacks() | {"cross_attention": [torch.zeros(2, 3, 3, 5)] * 2}),
+        ["cross_attention holds a batch of 2", "layer[:1]"],
+    ),
+    "cross scores": (
+        lambda: head_view(**stacks() | {"cross_attention": [torch.full((1, 3, 3, 5), 9.0)] * 2}),
+        ["cross_attention", "softmax"],
+    ),
+    "cross attention of three axes": (
+        lambda: head_view(**stacks() | {"cross_attention": [torch.zeros(3, 3, 5)] * 2}),
+        ["outputs.cross_attentions"],
+    ),
+    "encoder far too long": (
+        lambda: head_view(**stacks(layers=1, heads=1, source=257)),
+        ["257", "256", "encoder_attention", "encoder_tokens[:128]"],
+    ),
     "far too long": (lambda: head_view([torch.zeros(1, 1, 300, 300)], names(300)), ["300", "256"]),
 }
 

@@ -73,12 +73,28 @@ class View:
         return data, {"image/png": {"width": width, "height": height}}
 
 
+@dataclass
+class Panel:
+    """What the menu of a view offers at a time: the weights from one list of tokens to another, or to itself."""
+
+    name: str
+    weights: torch.Tensor  # (layers, heads, query, key)
+    query_tokens: list[str]
+    key_tokens: list[str]
+
+
 def head_view(
-    attention: Sequence[torch.Tensor],
-    tokens: Sequence[str],
+    attention: Sequence[torch.Tensor] | None = None,
+    tokens: Sequence[str] | None = None,
     sentence_b_start: int | None = None,
     layer: int | None = None,
     heads: Sequence[int] | None = None,
+    *,
+    encoder_attention: Sequence[torch.Tensor] | None = None,
+    decoder_attention: Sequence[torch.Tensor] | None = None,
+    cross_attention: Sequence[torch.Tensor] | None = None,
+    encoder_tokens: Sequence[str] | None = None,
+    decoder_tokens: Sequence[str] | None = None,
 ) -> View:
     """bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
@@ -87,11 +103,27 @@ def head_view(
     sentence_b_start: index of the first token of sentence B; adds a menu that shows A or B alone, or A to B.
     layer, heads: which layer (0-based) and which heads (0-based) are shown first; default layer 0 and all heads.
 
+    An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
+    encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
+    decoder_tokens (left) to encoder_tokens (right). Give one, two or all three, with equal numbers of layers and heads.
+    A menu of the page chooses between them. The static twin has no menu, so it shows all of them side by side.
+
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
-    weights, tokens = _check_attention(attention), _check_tokens(tokens)
-    _check_token_count(weights, tokens)
-    num_layers, num_heads = weights.shape[:2]
+    stacks = {
+        "encoder_attention": encoder_attention,
+        "decoder_attention": decoder_attention,
+        "cross_attention": cross_attention,
+        "encoder_tokens": encoder_tokens,
+        "decoder_tokens": decoder_tokens,
+    }
+    if all(value is None for value in stacks.values()):
+        panels = [_panel("All", "attention", attention, tokens=tokens)]
+    else:
+        _check_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
+        panels = _encoder_decoder_panels(**stacks)
+    _warn_if_slow(panels)
+    num_layers, num_heads = panels[0].weights.shape[:2]
     layer = 0 if layer is None else _check_index("layer", layer, num_layers)
     heads = (
         list(range(num_heads))
@@ -100,11 +132,12 @@ def head_view(
     )
     if not heads:
         raise ValueError("heads is empty, so there is nothing to draw. Leave it out to see every head.")
-    panels = [{"name": "All", "left_text": tokens, "right_text": tokens, **_pack(weights)}]
+    choices = [_pack(panel) for panel in panels]
     if sentence_b_start is not None:
-        panels += _sentence_panels(tokens, _check_sentence_b_start(sentence_b_start, len(tokens)))
+        tokens = panels[0].query_tokens
+        choices += _sentence_choices(tokens, _check_sentence_b_start(sentence_b_start, len(tokens)))
     data = {
-        "attention": panels,
+        "attention": choices,
         "default_filter": "0",
         "root_div_id": "view",
         "layer": layer,
@@ -116,16 +149,55 @@ def head_view(
         if len(heads) == num_heads
         else f"heads of index {', '.join(map(str, heads))}"
     )
-    text = f"Head view: {len(tokens)} tokens, layer {layer + 1} of {num_layers} (index {layer}), {which}"
+    text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), {which}"
     menus = _menu("layer", "Layer (index)") + (
-        _menu("filter", "Attention", panels) if len(panels) > 1 else ""
+        _menu("filter", "Attention", choices) if len(choices) > 1 else ""
     )
     return View(
         text=text,
         html=_page("head_view.js", title=text, menus=menus, data=data),
-        height=round(22.5 * len(tokens)) + 90,
-        draw=lambda: _draw_heads(weights[layer, heads], tokens, heads),
+        height=round(22.5 * _most_tokens(panels)) + 90,
+        draw=lambda: _draw_heads(panels, layer, heads),
     )
+
+
+def _panel(name: str, argument: str, attention, **tokens) -> Panel:
+    """A panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
+    weights = _check_attention(attention, argument)
+    tokens = {key: _check_tokens(names, key, argument) for key, names in tokens.items()}
+    _check_token_count(weights, tokens, argument)
+    lists = list(tokens.values())
+    return Panel(name, weights, lists[0], lists[-1])
+
+
+def _encoder_decoder_panels(
+    encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
+) -> list[Panel]:
+    encoder, decoder = {"encoder_tokens": encoder_tokens}, {"decoder_tokens": decoder_tokens}
+    given = (
+        ("Encoder", encoder_attention, encoder),
+        ("Decoder", decoder_attention, decoder),
+        ("Cross", cross_attention, decoder | encoder),
+    )
+    panels = [
+        _panel(name, f"{name.lower()}_attention", attention, **tokens)
+        for name, attention, tokens in given
+        if attention is not None
+    ]
+    _check_same_heads(panels)
+    return panels
+
+
+def _most_tokens(panels: list[Panel]) -> int:
+    """The tokens of the longest list: so many lines of text the view is high."""
+    return max(max(panel.weights.shape[2:]) for panel in panels)
+
+
+def _sizes(panels: list[Panel]) -> str:
+    """How many tokens there are, for the text: "20", or for an encoder-decoder "decoder 12 × 12, cross 12 × 20"."""
+    if panels[0].name == "All":
+        return str(len(panels[0].query_tokens))
+    return ", ".join("{} {} × {}".format(p.name.lower(), *p.weights.shape[2:]) for p in panels)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------
@@ -167,9 +239,9 @@ def _library(package: str, path: str) -> str:
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
 
 
-def _menu(name: str, label: str, panels: Sequence[dict] = ()) -> str:
+def _menu(name: str, label: str, choices: Sequence[dict] = ()) -> str:
     options = "".join(
-        f'<option value="{i}">{html.escape(panel["name"])}</option>' for i, panel in enumerate(panels)
+        f'<option value="{i}">{html.escape(choice["name"])}</option>' for i, choice in enumerate(choices)
     )
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
@@ -186,16 +258,19 @@ def _frame(view: View, picture: str, width: int) -> str:
     )
 
 
-def _pack(weights: torch.Tensor) -> dict:
-    """Weights (layers, heads, query, key) as one byte each: 0.0 is 0, 1.0 is 255."""
-    levels = (weights.double() * 255).round().to(torch.uint8).cpu()
+def _pack(panel: Panel) -> dict:
+    """A panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
+    levels = (panel.weights.double() * 255).round().to(torch.uint8).cpu()
     return {
+        "name": panel.name,
+        "left_text": panel.query_tokens,
+        "right_text": panel.key_tokens,
         "shape": list(levels.shape),
         "weights": base64.b64encode(bytes(levels.flatten().tolist())).decode("ascii"),
     }
 
 
-def _sentence_panels(tokens: list[str], start: int) -> list[dict]:
+def _sentence_choices(tokens: list[str], start: int) -> list[dict]:
     """The four parts of a pair, cut out of the first panel in the page, so that no weight is stored twice."""
     spans = {"A": [0, start], "B": [start, len(tokens)]}
     return [
@@ -213,16 +288,32 @@ def _sentence_panels(tokens: list[str], start: int) -> list[dict]:
 # --- the static twins -------------------------------------------------------------------------------------------
 
 
-def _draw_heads(weights: torch.Tensor, tokens: list[str], heads: list[int]):
+def _draw_heads(panels: list[Panel], layer: int, heads: list[int]):
+    """The chosen heads of one layer as lines, panel beside panel."""
+    from matplotlib.figure import Figure
+
+    rows, row = _most_tokens(panels) + 2.5, 0.225  # inches; 100 pixels of the page are one inch
+    figure = Figure(figsize=(3.5 * len(panels), row * rows))
+    for place, panel in enumerate(panels):
+        left, width = place / len(panels), 1 / len(panels)
+        axes = figure.add_axes((left, 0, width, 1), xlim=(0, 350), ylim=(rows - 2.5, -2.5))
+        axes.set_axis_off()
+        _draw_lines(axes, panel.weights[layer, heads], heads)
+        for x, align, tokens in ((108, "right", panel.query_tokens), (242, "left", panel.key_tokens)):
+            for y, token in enumerate(tokens):
+                axes.text(x, y, _printable(token), ha=align, va="center", fontsize=10, parse_math=False)
+        for x, align, name in ((108, "right", "query"), (242, "left", "key")):
+            axes.text(x, -1, name, ha=align, va="center", fontsize=9, style="italic", color="dimgray")
+        if panel.name != "All":
+            axes.text(175, -1, panel.name, ha="center", va="center", fontsize=10, weight="bold")
+    return figure
+
+
+def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
     """weights (heads, query, key) as lines. As in bertviz, a line's opacity is its weight over the number of heads."""
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
-    from matplotlib.figure import Figure
 
-    count, row = len(tokens), 0.225  # inches; 100 pixels of the page are one inch
-    figure = Figure(figsize=(3.5, row * (count + 2.5)))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 350), ylim=(count, -2.5))
-    axes.set_axis_off()
     for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
         red, green, blue = colormaps["tab10"](head % 10)[:3]  # the ten colours that d3 gives bertviz
         seen = (weight > 0.002).nonzero().tolist()
@@ -231,22 +322,8 @@ def _draw_heads(weights: torch.Tensor, tokens: list[str], heads: list[int]):
         axes.add_collection(LineCollection(lines, colors=colours, linewidths=1.5))
         if len(heads) <= 16:  # more squares than these do not fit in one row
             x = 175 + 20 * (place - (len(heads) - 1) / 2)
-            axes.text(
-                x,
-                -2,
-                head,
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white",
-                bbox={"boxstyle": "square,pad=0.3", "facecolor": (red, green, blue), "edgecolor": "white"},
-            )
-    for place, token in enumerate(tokens):
-        for x, align in ((108, "right"), (242, "left")):
-            axes.text(x, place, _printable(token), ha=align, va="center", fontsize=10, parse_math=False)
-    for x, align, name in ((108, "right", "query"), (242, "left", "key")):
-        axes.text(x, -1, name, ha=align, va="center", fontsize=9, style="italic", color="dimgray")
-    return figure
+            square = {"boxstyle": "square,pad=0.3", "facecolor": (red, green, blue), "edgecolor": "white"}
+            axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
 
 
 def _printable(token: str) -> str:
@@ -257,67 +334,101 @@ def _printable(token: str) -> str:
 # --- what is refused --------------------------------------------------------------------------------------------
 
 
-def _check_attention(attention) -> torch.Tensor:
+def _check_no_other(stacks: dict, **single) -> None:
+    """Refuse the arguments of a single stack beside those of an encoder-decoder, and tokens without attention."""
+    if mixed := [name for name, value in single.items() if value is not None]:
+        given = [name for name, value in stacks.items() if value is not None]
+        raise ValueError(
+            f"{', '.join(mixed)} is for a single stack, {', '.join(given)} for an encoder-decoder. "
+            "Give the arguments of one kind."
+        )
+    if all(value is None for name, value in stacks.items() if name.endswith("_attention")):
+        raise ValueError(NO_WEIGHTS)
+
+
+NO_WEIGHTS = (
+    "The model returned no attention weights. "
+    'Load it with attn_implementation="eager" and call it with output_attentions=True.'
+)
+
+
+def _check_attention(attention, name: str) -> torch.Tensor:
     """One tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
     if attention is None or len(attention) == 0 or any(layer is None for layer in attention):
-        raise ValueError(
-            "The model returned no attention weights. "
-            'Load it with attn_implementation="eager" and call it with output_attentions=True.'
-        )
+        raise ValueError(NO_WEIGHTS)
     if not all(isinstance(layer, torch.Tensor) for layer in attention):
-        raise TypeError("attention holds one tensor a layer: pass outputs.attentions as it is.")
+        raise TypeError(f"{name} holds one tensor a layer: pass outputs.{name}s as it is.")
     shapes = [tuple(layer.shape) for layer in attention]
     if len(shapes[0]) != 4:
         raise ValueError(
-            f"A layer of attention has the shape {shapes[0]}; it must be (1, heads, query, key). "
-            "Pass outputs.attentions as it is."
+            f"A layer of {name} has the shape {shapes[0]}; it must be (1, heads, query, key). "
+            f"Pass outputs.{name}s as it is."
         )
     if len(set(shapes)) > 1:
         other = next(shape for shape in shapes if shape != shapes[0])
-        raise ValueError(
-            f"Every layer must have the same shape, but attention holds {shapes[0]} and {other}."
-        )
+        raise ValueError(f"Every layer must have the same shape, but {name} holds {shapes[0]} and {other}.")
     if shapes[0][0] != 1:
         raise ValueError(
-            f"attention holds a batch of {shapes[0][0]} texts, and a view shows one. "
-            "For the first, pass [layer[:1] for layer in attention] and cut its padding off."
+            f"{name} holds a batch of {shapes[0][0]} texts, and a view shows one. "
+            f"For the first, pass [layer[:1] for layer in {name}] and cut its padding off."
         )
     weights = torch.cat([layer.detach() for layer in attention])  # (layers, heads, query, key)
     if not ((weights > -0.001) & (weights < 1.001)).all():  # also False for NaN
         raise ValueError(
-            "attention holds NaN or numbers outside 0 to 1, so these are not attention weights. "
+            f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
             "Pass the weights after softmax."
         )
     return weights.clamp(0, 1)
 
 
-def _check_tokens(tokens) -> list[str]:
-    if isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
+def _check_tokens(tokens, name: str, attention_name: str) -> list[str]:
+    if tokens is None or isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
         raise TypeError(
-            "tokens must be a list of strings, one for each position. "
+            f"{attention_name} needs {name}: a list of strings, one for each position. "
             "tokenizer.convert_ids_to_tokens(input_ids[0]) makes it."
         )
     return list(tokens)
 
 
-def _check_token_count(weights: torch.Tensor, tokens: list[str]) -> None:
-    if tuple(weights.shape[2:]) != (len(tokens), len(tokens)):
+def _check_token_count(weights: torch.Tensor, tokens: dict[str, list[str]], name: str) -> None:
+    """`tokens` holds, by the names of the arguments, the one list or that of the queries and that of the keys."""
+    counts = [len(names) for names in tokens.values()]
+    if tuple(weights.shape[2:]) != (counts[0], counts[-1]):
+        there = " and ".join(f"{len(names)} {argument}" for argument, names in tokens.items())
         raise ValueError(
-            f"attention has {weights.shape[2]} query and {weights.shape[3]} key positions, but there are "
-            f"{len(tokens)} tokens. Take both from the same input, with its special tokens."
+            f"{name} has {weights.shape[2]} query and {weights.shape[3]} key positions, but there are {there}. "
+            "Take both from the same input, with its special tokens."
         )
-    if len(tokens) > MOST_TOKENS:
+    if max(counts) > MOST_TOKENS:
+        shorter = " and ".join(f"{argument}[:{SMOOTH_TOKENS}]" for argument in tokens)
         raise ValueError(
-            f"{len(tokens)} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. "
-            f"Cut the text, or pass [layer[..., :{SMOOTH_TOKENS}, :{SMOOTH_TOKENS}] for layer in attention] "
-            f"and tokens[:{SMOOTH_TOKENS}]."
+            f"{max(counts)} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. "
+            f"Cut the text, or pass [layer[..., :{SMOOTH_TOKENS}, :{SMOOTH_TOKENS}] for layer in {name}] "
+            f"and {shorter}."
         )
-    if len(tokens) > SMOOTH_TOKENS:
+
+
+def _warn_if_slow(panels: list[Panel]) -> None:
+    count = _most_tokens(panels)
+    if count > SMOOTH_TOKENS:
+        lines = max(panel.weights[0, 0].numel() for panel in panels)
         warnings.warn(
-            f"{len(tokens)} tokens make {len(tokens) ** 2:,} lines a head: the view will be slow. "
+            f"{count} tokens make {lines:,} lines a head: the view will be slow. "
             f"Up to {SMOOTH_TOKENS} tokens it is quick, so cut the text if you can.",
             stacklevel=3,
         )
+
+
+def _check_same_heads(panels: list[Panel]) -> None:
+    """The page has one menu of layers and one row of heads for all panels."""
+    first = panels[0]
+    for panel in panels[1:]:
+        if panel.weights.shape[:2] != first.weights.shape[:2]:
+            sizes = [f"{p.name.lower()}_attention {tuple(p.weights.shape[:2])}" for p in (first, panel)]
+            raise ValueError(
+                f"(layers, heads) of {' and of '.join(sizes)} differ, but a view has one choice of them for all. "
+                "Draw each in a view of its own."
+            )
 
 
 def _check_index(name: str, index, count: int) -> int:
