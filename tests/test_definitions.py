@@ -13,6 +13,21 @@ HOMES = {
     "02": ["attention_scores"],
     "03": ["masked_softmax", "scaled_dot_product_attention", "causal_mask", "padding_mask", "convert_mask"],
     "04": ["AttentionHead", "MultiHeadAttentionList", "split_heads", "merge_heads", "MultiHeadAttention"],
+    "05": [
+        "layer_norm",
+        "FeedForward",
+        "LayerAttention",
+        "EncoderLayer",
+        "Embeddings",
+        "position_angles",
+        "sinusoidal_positions",
+        "RelativeAttention",
+        "rotate",
+        "RotaryAttention",
+        "EncoderOutput",
+        "Encoder",
+        "SequenceClassifier",
+    ],
 }
 
 

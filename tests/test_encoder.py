@@ -486,9 +486,13 @@ def norm_first_in_the_last_layer(twin, monkeypatch):
     twin.layers[5].norm_first = True
 
 
-def one_weight(twin, monkeypatch):
-    twin.layers[2].feed_forward.expand.weight.data = twin.layers[2].feed_forward.expand.weight.data.clone()
-    twin.layers[2].feed_forward.expand.weight.data[0, 0] += 1e-3
+def one_number(change):
+    def plant(twin, monkeypatch):
+        part = twin.layers[2].feed_forward.contract
+        part.bias = nn.Parameter(part.bias.detach().clone())  # its own, not BERT's
+        part.bias.data[7] += change
+
+    return plant
 
 
 def not_a_number(twin, monkeypatch):
@@ -508,7 +512,8 @@ def not_a_number(twin, monkeypatch):
         (swap_norms, "layer 2 after the first norm"),
         (swap_layers, "layer 5 attention weights"),
         (norm_first_in_the_last_layer, "layer 6 attention weights"),
-        (one_weight, "layer 3 feed-forward output"),
+        (one_number(+1e-9), "layer 3 feed-forward output"),
+        (one_number(-1e-9), "layer 3 feed-forward output"),
         (not_a_number, "layer 3 after the first norm"),
     ],
 )

@@ -232,3 +232,13 @@ def test_repository_address_stands_in_one_place():
     for path in NOTEBOOKS:
         for cell in cells(path):
             assert cell.id in course.generated(path) or course.repository() not in json.dumps(cell), cell.id
+
+
+def test_plain_commands_of_readme_are_those_of_make():
+    """README gives people without make the commands that make runs."""
+    made = subprocess.run(["make", "-n", "test", "lab"], cwd=ROOT, capture_output=True, text=True).stdout
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    plain = re.findall(r"^python -m ((?:ruff|pytest|jupyterlab).*)$", readme, re.MULTILINE)
+    assert [command.split()[0] for command in plain] == ["jupyterlab", "ruff", "ruff", "pytest"]
+    for command in plain:
+        assert f".venv/bin/python -m {command}" in made, command
