@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from utils import decoder as room
 from utils.attention import causal_mask, padding_mask, weights_of_torch
@@ -456,6 +457,23 @@ def test_training_repeats_itself_and_learns():
     assert first != other
     assert first[0] > 3 and first[-1] < 2.7
     assert not model.training
+
+
+def test_each_step_goes_by_the_gradient_of_its_own_batch_cut_to_length_one():
+    model, pairs, norms = model_of(), make_dates(1, seed=0), []  # one pair, so that every batch is known
+
+    def check(optimizer, args, kwargs):
+        gradients = torch.autograd.grad(next_token_loss(model, pairs * 4), list(model.parameters()))
+        norms.append(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+        for weight, gradient in zip(model.parameters(), gradients, strict=True):
+            torch.testing.assert_close(weight.grad, gradient / norms[-1].clamp(min=1), atol=1e-6, rtol=1e-4)
+
+    hook = register_optimizer_step_pre_hook(check)
+    try:
+        train(model, pairs, steps=3, batch_size=4)
+    finally:
+        hook.remove()
+    assert len(norms) == 3 and norms[0] > 1
 
 
 def test_seed_chooses_the_batches():
