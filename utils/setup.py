@@ -20,7 +20,7 @@ def prepare() -> None:
     Raises ImportError that names what is missing and the command that mends it.
     """
     if "google.colab" in sys.modules:
-        _install([name for name in missing(COLAB_LACKS)])
+        _install(missing(COLAB_LACKS))
     absent = missing(NOTEBOOKS_USE)
     if absent:
         raise ImportError(
