@@ -44,6 +44,8 @@ _ROOM_OF = {
     "exact_match": "decoder",
     "View": "views",
     "head_view": "views",
+    "model_view": "views",
+    "neuron_view": "views",
     "attention_table": "plots",
     "plot_attention": "plots",
     "plot_style": "plots",

@@ -1,13 +1,14 @@
-"""The views room: bertviz's views as pages that need no network, each with a static picture of the same lines.
+"""The views room: bertviz's three views as pages that need no network, each with a static picture of the same.
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
 from a server. Here its drawing code runs unchanged inside one self-contained page: d3 and jQuery are in the page, and
-the weights are packed as one byte each. The page is shown in a frame, so it works wherever a notebook can show HTML.
-Behind the frame lies a PNG. It is what a reader sees where no script runs.
+the numbers are packed as bytes. `view.html` is that page. It is shown in a frame, so it works wherever a notebook can
+show HTML. Behind the frame lies a PNG, drawn by the room `twins`. It is what a reader sees where no script runs.
 """
 
 import base64
 import html
+import inspect
 import io
 import json
 import os
@@ -22,8 +23,13 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from . import twins
+
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
+MOST_GRID_LINES = 600_000  # of the model view, which draws every head at once
+MOST_NEURON_TOKENS = 128
+SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
 
 
 @dataclass
@@ -37,14 +43,15 @@ class View:
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
     draw: Callable  # () -> a matplotlib Figure, the static twin
+    sharpness: float = 2  # pixels of the twin for one of the page
 
     @cached_property
     def png(self) -> bytes:
-        """The static twin as a PNG: two pixels for one of the page keep lines sharp, 256 colours keep it small."""
+        """The static twin as a PNG: more pixels than the page has keep lines sharp, 256 colours keep it small."""
         drawn, small = io.BytesIO(), io.BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
-            self.draw().savefig(drawn, dpi=200, facecolor="white")
+            self.draw().savefig(drawn, dpi=100 * self.sharpness, facecolor="white")
         picture = (
             Image.open(drawn)
             .convert("RGB")
@@ -65,7 +72,7 @@ class View:
     def _repr_mimebundle_(self, include=None, exclude=None):
         picture = base64.b64encode(self.png).decode("ascii")
         width, height = (
-            int.from_bytes(self.png[at : at + 4], "big") // 2 for at in (16, 20)
+            round(int.from_bytes(self.png[at : at + 4], "big") / self.sharpness) for at in (16, 20)
         )  # from the PNG header
         data = {"text/plain": self.text, "image/png": picture}
         if os.environ.get("COURSE_STATIC_VIEWS") != "1":
@@ -95,6 +102,7 @@ def head_view(
     cross_attention: Sequence[torch.Tensor] | None = None,
     encoder_tokens: Sequence[str] | None = None,
     decoder_tokens: Sequence[str] | None = None,
+    display_mode: str = "light",
 ) -> View:
     """bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
@@ -102,6 +110,7 @@ def head_view(
     tokens: the text of each position, for example from `tokenizer.convert_ids_to_tokens(input_ids[0])`.
     sentence_b_start: index of the first token of sentence B; adds a menu that shows A or B alone, or A to B.
     layer, heads: which layer (0-based) and which heads (0-based) are shown first; default layer 0 and all heads.
+    display_mode: "light" or "dark", the ground of the page. The static twin is always light.
 
     An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
     encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
@@ -125,21 +134,10 @@ def head_view(
     _warn_if_slow(panels)
     num_layers, num_heads = panels[0].weights.shape[:2]
     layer = 0 if layer is None else _check_index("layer", layer, num_layers)
-    heads = (
-        list(range(num_heads))
-        if heads is None
-        else [_check_index("heads", h, num_heads) for h in _as_list(heads)]
-    )
-    if not heads:
-        raise ValueError("heads is empty, so there is nothing to draw. Leave it out to see every head.")
-    choices = [_pack(panel) for panel in panels]
-    if sentence_b_start is not None:
-        tokens = panels[0].query_tokens
-        choices += _sentence_choices(tokens, _check_sentence_b_start(sentence_b_start, len(tokens)))
+    heads = _check_indices("heads", heads, num_heads)
+    choices = _choices(panels, sentence_b_start)
     data = {
         "attention": choices,
-        "default_filter": "0",
-        "root_div_id": "view",
         "layer": layer,
         "heads": heads,
         "include_layers": list(range(num_layers)),
@@ -150,14 +148,105 @@ def head_view(
         else f"heads of index {', '.join(map(str, heads))}"
     )
     text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), {which}"
-    menus = _menu("layer", "Layer (index)") + (
-        _menu("filter", "Attention", choices) if len(choices) > 1 else ""
+    return View(
+        text=text,
+        html=_page("head", text, _menu("layer", "Layer (index)"), data, display_mode),
+        height=round(22.5 * _most_tokens(panels)) + 90,
+        draw=lambda: twins.draw_heads(panels, layer, heads),
+    )
+
+
+def model_view(
+    attention: Sequence[torch.Tensor],
+    tokens: Sequence[str],
+    sentence_b_start: int | None = None,
+    include_layers: Sequence[int] | None = None,
+    include_heads: Sequence[int] | None = None,
+    display_mode: str = "light",
+) -> View:
+    """bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
+
+    attention, tokens, sentence_b_start, display_mode: as in `head_view`.
+    include_layers, include_heads: the indices (0-based) of the rows and columns to draw; default all.
+
+    A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together,
+    and when there are more lines than a browser can draw.
+    """
+    panel = _panel("All", "attention", attention, tokens=tokens)
+    num_layers, num_heads = panel.weights.shape[:2]
+    layers = _check_indices("include_layers", include_layers, num_layers)
+    heads = _check_indices("include_heads", include_heads, num_heads)
+    panel = Panel("All", panel.weights[layers][:, heads], panel.query_tokens, panel.key_tokens)
+    _check_grid_lines(panel)
+    data = {
+        "attention": _choices([panel], sentence_b_start),
+        "include_layers": layers,
+        "include_heads": heads,
+        "total_heads": max(len(heads), min(num_heads, 6)),  # sets the size of a small picture
+    }
+    text = f"Model view: {len(panel.query_tokens)} tokens, {_some(layers, num_layers, 'layers')}, " + _some(
+        heads, num_heads, "heads"
     )
     return View(
         text=text,
-        html=_page("head_view.js", title=text, menus=menus, data=data),
-        height=round(22.5 * _most_tokens(panels)) + 90,
-        draw=lambda: _draw_heads(panels, layer, heads),
+        html=_page("model", text, "", data, display_mode),
+        height=_height_of_grid(panel, data["total_heads"]) + 70,
+        draw=lambda: twins.draw_grid(panel, layers, heads),
+        sharpness=1.25,  # it is full of lines, and twice the pixels would take half a megabyte
+    )
+
+
+def neuron_view(
+    model: torch.nn.Module,
+    tokenizer: Callable,
+    sentence_a: str,
+    sentence_b: str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+    display_mode: str = "light",
+    token: int | None = None,
+) -> View:
+    """bertviz's neuron view: how the query and key vectors of one head make its attention weights, number by number.
+
+    model: a `BertModel` of transformers that is already loaded, or the course's `Encoder`: any model whose attention
+    layers hold linear layers named `query` and `key`. It is run once, in evaluation mode; no weight is copied.
+    tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu.
+    layer, head: what is shown first (0-based), default 0 and 0. display_mode: as in `head_view`.
+    token: index (0-based) of the query token that the static twin shows, default the first after [CLS]. When it is
+    given, the page too opens with this token chosen.
+
+    The vectors are in the page as float32, and the page computes the weights from them: softmax(q·k/√d). Raises
+    ValueError or TypeError when the arguments do not fit together, and when the model's weights are not made this way.
+    """
+    inputs = _tokenize(model, tokenizer, sentence_a, sentence_b)
+    ids = inputs["input_ids"][0].tolist()
+    tokens = _check_tokens(tokenizer.convert_ids_to_tokens(ids), "tokens", "neuron_view")
+    query, key = _vectors(model, inputs)  # each (layers, heads, tokens, head_dim)
+    num_layers, num_heads = query.shape[:2]
+    layer = 0 if layer is None else _check_index("layer", layer, num_layers)
+    head = 0 if head is None else _check_index("head", head, num_heads)
+    chosen = min(1, len(tokens) - 1) if token is None else _check_index("token", token, len(tokens))
+    names = {"name": "All", "left_text": tokens, "right_text": tokens}
+    choices = [names | {"shape": list(query.shape), "queries": _floats(query), "keys": _floats(key)}]
+    if sentence_b is not None:
+        choices += _sentence_choices(tokens, inputs["token_type_ids"][0].tolist().index(1))
+    data = {
+        "attention": choices,
+        "layer": layer,
+        "head": head,
+        "bidirectional": True,
+        "chosen": token,
+    }
+    text = (
+        f"Neuron view: {len(tokens)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
+        f"head {head + 1} of {num_heads} (index {head}), query {tokens[chosen]!r} (index {chosen}) in the picture"
+    )
+    menus = _menu("layer", "Layer (index)") + _menu("att_head", "Head (index)")
+    return View(
+        text=text,
+        html=_page("neuron", text, menus, data, display_mode),
+        height=26 * len(tokens) + 150,
+        draw=lambda: twins.draw_neurons(query[layer, head], key[layer, head], tokens, chosen),
     )
 
 
@@ -200,19 +289,123 @@ def _sizes(panels: list[Panel]) -> str:
     return ", ".join("{} {} × {}".format(p.name.lower(), *p.weights.shape[2:]) for p in panels)
 
 
+def _some(indices: list[int], count: int, what: str) -> str:
+    """For the text: "all 6 layers", or "layers of index 0, 2"."""
+    return (
+        f"all {count} {what}" if len(indices) == count else f"{what} of index {', '.join(map(str, indices))}"
+    )
+
+
+def _height_of_grid(panel: Panel, total_heads: int) -> int:
+    """The height that bertviz's model view takes, in pixels: of the grid, or of the picture that opens on a click."""
+    count = _most_tokens([panel])
+    return round(max(panel.weights.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))
+
+
+# --- the vectors of the neuron view -----------------------------------------------------------------------------
+
+
+def _tokenize(model, tokenizer, sentence_a, sentence_b) -> dict[str, torch.Tensor]:
+    """What the tokenizer makes of the texts, where the model is."""
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"model must be a loaded model, for example a BertModel, not {type(model).__name__}. "
+            "The order is neuron_view(model, tokenizer, sentence_a)."
+        )
+    for name, sentence in (("sentence_a", sentence_a), ("sentence_b", sentence_b)):
+        if not isinstance(sentence, str) and not (name == "sentence_b" and sentence is None):
+            raise TypeError(f"{name} must be a text, not {type(sentence).__name__}.")
+        if sentence is not None and not sentence.strip():
+            raise ValueError(f"{name} is empty, so there is nothing to draw. Give a text, or leave it out.")
+    inputs = tokenizer(sentence_a, sentence_b, return_tensors="pt")
+    count = inputs["input_ids"].shape[1]
+    if count > MOST_NEURON_TOKENS:
+        raise ValueError(
+            f"{count} tokens would freeze the browser; the neuron view draws at most {MOST_NEURON_TOKENS}. "
+            "Cut the text."
+        )
+    if sentence_b is not None and 1 not in inputs.get("token_type_ids", torch.zeros(1, 1)):
+        raise ValueError("The tokenizer does not mark sentence B in token_type_ids. Leave sentence_b out.")
+    device = next((weight.device for weight in model.parameters()), "cpu")
+    return {name: tensor.to(device) for name, tensor in inputs.items()}
+
+
+def _vectors(model: torch.nn.Module, inputs: dict) -> tuple[torch.Tensor, torch.Tensor]:
+    """The query and key vectors of every head, each (layers, heads, tokens, head_dim), caught while the model runs."""
+    caught = {"query": [], "key": []}
+    hooks, num_heads = [], None
+    for path, part in model.named_modules():
+        parent, _, name = path.rpartition(".")
+        if name in caught and isinstance(part, torch.nn.Linear):
+            layer = model.get_submodule(parent)
+            num_heads = getattr(layer, "num_attention_heads", None) or getattr(layer, "num_heads", None)
+            hooks.append(part.register_forward_hook(lambda _, __, out, into=caught[name]: into.append(out)))
+    modes = [(part, part.training) for part in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            outputs = model(**inputs, **_ask_for_attention(model))
+    finally:
+        for part, training in modes:
+            part.training = training
+        for hook in hooks:
+            hook.remove()
+    shapes = {tuple(vector.shape) for vectors in caught.values() for vector in vectors}
+    if not num_heads or len(shapes) != 1 or len(caught["query"]) != len(caught["key"]):
+        raise TypeError(
+            f"neuron_view finds no linear layers named query and key, of one size, in {type(model).__name__}. "
+            "Pass a BertModel of transformers or the course's Encoder."
+        )
+    query, key = (  # (layers, 1, tokens, hidden_size) to (layers, heads, tokens, head_dim)
+        torch.stack(vectors).unflatten(-1, (num_heads, -1)).squeeze(1).transpose(1, 2).cpu()
+        for vectors in caught.values()
+    )
+    _check_made_by_softmax(query, key, getattr(outputs, "attentions", None))
+    return query, key
+
+
+def _ask_for_attention(model: torch.nn.Module) -> dict[str, bool]:
+    """A model of transformers returns its weights when asked. The course's Encoder always does, and cannot be asked."""
+    known = inspect.signature(model.forward).parameters.values()
+    asked = any(word.name == "output_attentions" or word.kind == word.VAR_KEYWORD for word in known)
+    return {"output_attentions": True} if asked else {}
+
+
+def _check_made_by_softmax(query: torch.Tensor, key: torch.Tensor, attentions) -> None:
+    """The page computes softmax(q·k/√d). Refuse a model that adds something else to its scores."""
+    scores = query.double() @ key.double().transpose(-2, -1) / query.shape[-1] ** 0.5
+    weights = torch.softmax(scores, dim=-1)  # (layers, heads, query, key)
+    if not weights.isfinite().all():
+        raise ValueError("The query and key vectors hold NaN or infinity. Load the model's weights again.")
+    if attentions:
+        apart = (torch.cat(list(attentions)).cpu().double() - weights).abs().max().item()
+        tolerance = 0.001 if query.dtype in (torch.float32, torch.float64) else 0.05
+        if apart > tolerance:
+            raise ValueError(
+                f"The model's attention weights differ from softmax(q·k/√d) by up to {apart:.3f}, so this view would "
+                "show numbers that are not the model's. It adds something to its scores, such as relative positions."
+            )
+
+
 # --- the page ---------------------------------------------------------------------------------------------------
 
 
-def _page(script: str, title: str, menus: str, data: dict, background: str = "white") -> str:
+def _page(kind: str, title: str, menus: str, data: dict, display_mode: str) -> str:
     """Fill view.html. The text of tokens enters only as JSON, in which `<` cannot end a script."""
+    if display_mode not in SHADES:
+        raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
+    if len(data["attention"]) > 1:
+        menus += _menu("filter", "Attention", data["attention"])
+    data |= {"kind": kind, "default_filter": "0", "root_div_id": "view", "display_mode": display_mode}
     parts = {
         "title": html.escape(title),
+        "mode": display_mode,
         "menus": menus,
-        "background": background,
+        "background": SHADES[display_mode],
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
-        "bertviz": _bertviz(script),
+        "bertviz": _bertviz(f"{kind}_view.js"),
     }
     page = Path(__file__).with_name("view.html").read_text(encoding="utf-8")
     return re.sub(
@@ -270,6 +463,20 @@ def _pack(panel: Panel) -> dict:
     }
 
 
+def _floats(numbers: torch.Tensor) -> str:
+    """The numbers as float32 in base64, low byte first."""
+    return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")
+
+
+def _choices(panels: list[Panel], sentence_b_start: int | None) -> list[dict]:
+    """What the menu of attention offers: the panels, and the parts of a pair."""
+    choices = [_pack(panel) for panel in panels]
+    if sentence_b_start is not None:
+        tokens = panels[0].query_tokens
+        choices += _sentence_choices(tokens, _check_sentence_b_start(sentence_b_start, len(tokens)))
+    return choices
+
+
 def _sentence_choices(tokens: list[str], start: int) -> list[dict]:
     """The four parts of a pair, cut out of the first panel in the page, so that no weight is stored twice."""
     spans = {"A": [0, start], "B": [start, len(tokens)]}
@@ -283,52 +490,6 @@ def _sentence_choices(tokens: list[str], start: int) -> list[dict]:
         }
         for query, key in ("AA", "BB", "AB", "BA")
     ]
-
-
-# --- the static twins -------------------------------------------------------------------------------------------
-
-
-def _draw_heads(panels: list[Panel], layer: int, heads: list[int]):
-    """The chosen heads of one layer as lines, panel beside panel."""
-    from matplotlib.figure import Figure
-
-    rows, row = _most_tokens(panels) + 2.5, 0.225  # inches; 100 pixels of the page are one inch
-    figure = Figure(figsize=(3.5 * len(panels), row * rows))
-    for place, panel in enumerate(panels):
-        left, width = place / len(panels), 1 / len(panels)
-        axes = figure.add_axes((left, 0, width, 1), xlim=(0, 350), ylim=(rows - 2.5, -2.5))
-        axes.set_axis_off()
-        _draw_lines(axes, panel.weights[layer, heads], heads)
-        for x, align, tokens in ((108, "right", panel.query_tokens), (242, "left", panel.key_tokens)):
-            for y, token in enumerate(tokens):
-                axes.text(x, y, _printable(token), ha=align, va="center", fontsize=10, parse_math=False)
-        for x, align, name in ((108, "right", "query"), (242, "left", "key")):
-            axes.text(x, -1, name, ha=align, va="center", fontsize=9, style="italic", color="dimgray")
-        if panel.name != "All":
-            axes.text(175, -1, panel.name, ha="center", va="center", fontsize=10, weight="bold")
-    return figure
-
-
-def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
-    """weights (heads, query, key) as lines. As in bertviz, a line's opacity is its weight over the number of heads."""
-    from matplotlib import colormaps
-    from matplotlib.collections import LineCollection
-
-    for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
-        red, green, blue = colormaps["tab10"](head % 10)[:3]  # the ten colours that d3 gives bertviz
-        seen = (weight > 0.002).nonzero().tolist()
-        lines = [[(115, query), (235, key)] for query, key in seen]
-        colours = [(red, green, blue, min(1.0, weight[q, k].item() / len(heads))) for q, k in seen]
-        axes.add_collection(LineCollection(lines, colors=colours, linewidths=1.5))
-        if len(heads) <= 16:  # more squares than these do not fit in one row
-            x = 175 + 20 * (place - (len(heads) - 1) / 2)
-            square = {"boxstyle": "square,pad=0.3", "facecolor": (red, green, blue), "edgecolor": "white"}
-            axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
-
-
-def _printable(token: str) -> str:
-    """Signs that would break a line or draw nothing are shown by their code."""
-    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in token)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------
@@ -435,15 +596,33 @@ def _check_index(name: str, index, count: int) -> int:
     if isinstance(index, bool) or not hasattr(index, "__index__"):
         raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.")
     if not 0 <= index < count:
-        what = "layers" if name == "layer" else "heads"
+        what = next(what for what in ("layer", "head", "token") if what in name) + "s"
+        there = "The text" if what == "tokens" else "The model"
         raise ValueError(
-            f"{name}: index {index} is out of range. The model has {count} {what}, with indices 0 to {count - 1}."
+            f"{name}: index {index} is out of range. {there} has {count} {what}, with indices 0 to {count - 1}."
         )
     return int(index)
 
 
-def _as_list(heads) -> list:
-    return [heads] if hasattr(heads, "__index__") else list(heads)
+def _check_indices(name: str, indices, count: int) -> list[int]:
+    """A list of indices, each once. None means all, and a single number means a list of one."""
+    if indices is None:
+        return list(range(count))
+    indices = [indices] if hasattr(indices, "__index__") else list(indices)
+    if not indices:
+        raise ValueError(f"{name} is empty, so there is nothing to draw. Leave it out to see all.")
+    return list(dict.fromkeys(_check_index(name, index, count) for index in indices))
+
+
+def _check_grid_lines(panel: Panel) -> None:
+    """The model view draws a line for every weight of every head that is included."""
+    lines = panel.weights.numel()
+    if lines > MOST_GRID_LINES:
+        layers, heads = panel.weights.shape[:2]
+        raise ValueError(
+            f"{layers} layers of {heads} heads make {lines:,} lines, which would freeze the browser; at most "
+            f"{MOST_GRID_LINES:,} are drawn. Choose fewer with include_layers and include_heads, or cut the text."
+        )
 
 
 def _check_sentence_b_start(start, count: int) -> int:

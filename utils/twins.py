@@ -1,0 +1,154 @@
+"""The twins room: the static pictures of the three views. It knows tensors and tokens, nothing else.
+
+Each function draws what bertviz draws in the page, at the same places: one unit of the axes is one pixel there, and
+100 pixels are one inch. They return a matplotlib Figure; the room `views` makes a PNG of it.
+"""
+
+import torch
+
+FONT_SIZE = {"fontsize": 10, "parse_math": False, "va": "center"}
+# The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 125, 360, 585, 805, 880, 200
+ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
+
+
+def draw_heads(panels, layer: int, heads: list[int]):
+    """The chosen heads of one layer as lines, panel beside panel."""
+    rows = max(max(panel.weights.shape[2:]) for panel in panels) + 2.5
+    figure = _figure(350 * len(panels), 22.5 * rows)
+    for place, panel in enumerate(panels):
+        left, width = place / len(panels), 1 / len(panels)
+        axes = figure.add_axes((left, 0, width, 1), xlim=(0, 350), ylim=(rows - 2.5, -2.5))
+        axes.set_axis_off()
+        _draw_lines(axes, panel.weights[layer, heads], heads)
+        for x, align, tokens in ((108, "right", panel.query_tokens), (242, "left", panel.key_tokens)):
+            for y, token in enumerate(tokens):
+                axes.text(x, y, printable(token), ha=align, **FONT_SIZE)
+        for x, align, name in ((108, "right", "query"), (242, "left", "key")):
+            axes.text(x, -1, name, ha=align, va="center", fontsize=9, style="italic", color="dimgray")
+        if panel.name != "All":
+            axes.text(175, -1, panel.name, ha="center", va="center", fontsize=10, weight="bold")
+    return figure
+
+
+def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
+    """weights (heads, query, key) as lines. As in bertviz, a line's opacity is its weight over the number of heads."""
+    for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
+        colour = _colour(head)
+        seen = (weight > 0.002).nonzero().tolist()
+        lines = [[(115, query), (235, key)] for query, key in seen]
+        opacities = [min(1.0, weight[q, k].item() / len(heads)) for q, k in seen]
+        axes.add_collection(_lines(lines, colour, opacities, 1.5))
+        if len(heads) <= 16:  # more squares than these do not fit in one row
+            x = 175 + 20 * (place - (len(heads) - 1) / 2)
+            square = {"boxstyle": "square,pad=0.3", "facecolor": colour, "edgecolor": "white"}
+            axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
+
+
+def draw_grid(panel, layers: list[int], heads: list[int]):
+    """Every head as a small picture of its lines: a row for each layer, a column for each head.
+
+    layers, heads: the indices that name the rows and columns of panel.weights (layers, heads, query, key).
+    """
+    count = max(panel.weights.shape[2:])
+    step = max(2.0, min(12.0, 110 / count))  # the height of a token, in pixels
+    width, height = min(300.0, 920 / len(heads)), step * count + 12
+    figure = _figure(50 + width * len(heads), 45 + height * len(layers))
+    axes = figure.add_axes(
+        (0, 0, 1, 1), xlim=(0, 50 + width * len(heads)), ylim=(45 + height * len(layers), 0)
+    )
+    axes.set_axis_off()
+    for row, layer in enumerate(layers):
+        for column, weight in enumerate(panel.weights[row].float().cpu()):  # (query, key)
+            left, top = 50 + width * column, 45 + height * row + 6
+            seen = (weight > 0.03).nonzero().tolist()  # a fainter line would not be seen at this size
+            lines = [
+                [(left + 4, top + (q + 0.5) * step), (left + width - 10, top + (k + 0.5) * step)]
+                for q, k in seen
+            ]
+            axes.add_collection(_lines(lines, _colour(layer), [weight[q, k].item() for q, k in seen], 1.0))
+        axes.text(40, 45 + height * (row + 0.5), layer, ha="right", **FONT_SIZE)
+    for column, head in enumerate(heads):
+        axes.text(50 + width * (column + 0.5), 35, head, ha="center", **FONT_SIZE)
+    middle = {"ha": "center", "va": "center", "fontsize": 10, "weight": "bold"}
+    axes.text(50 + width * len(heads) / 2, 14, "head (index)", **middle)
+    axes.text(12, 45 + height * len(layers) / 2, "layer (index)", rotation=90, **middle)
+    return figure
+
+
+def draw_neurons(query: torch.Tensor, key: torch.Tensor, tokens: list[str], chosen: int):
+    """One head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
+
+    query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
+    """
+    count, head_dim = query.shape
+    product = query[chosen] * key  # (tokens, head_dim)
+    scores = product.sum(-1) / head_dim**0.5  # (tokens,)
+    weights = torch.softmax(scores, dim=-1)
+    figure = _figure(1040, TOP + ROW * count + 10)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 1040), ylim=(TOP + ROW * count + 10, 0))
+    axes.set_axis_off()
+    headings = {"ha": "center", "va": "center", "fontsize": 11}
+    for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
+        axes.text(x + VECTOR / 2, 22, name, **headings)
+    axes.text(SCORE + 28, 22, "q·k / √d", **headings)
+    axes.text(SOFTMAX + 78, 22, "softmax", **headings)
+    middles = [TOP + ROW * row + 10 for row in range(count)]
+    for row, y in enumerate(middles):
+        highlight = {"facecolor": "#e5e5e5", "edgecolor": "none", "pad": 2} if row == chosen else None
+        axes.text(115, y, printable(tokens[row]), ha="right", bbox=highlight, **FONT_SIZE)
+        _draw_vector(axes, KEY, y, key[row])
+        _draw_vector(axes, PRODUCT, y, product[row])
+        _draw_vector(axes, SCORE, y, scores[row : row + 1], width=20)
+        axes.text(SCORE + 26, y, f"{scores[row]:.2f}", ha="left", fontsize=9, va="center")
+        axes.text(SOFTMAX + 52, y, printable(tokens[row]), ha="left", **FONT_SIZE)
+        axes.text(SOFTMAX + 46, y, f"{weights[row]:.2f}", ha="right", fontsize=9, va="center")
+        axes.add_patch(_box(SOFTMAX + 50, y - 11, 105, 22, facecolor="#478be8", alpha=weights[row].item()))
+    _draw_vector(axes, QUERY, middles[chosen], query[chosen])
+    elbow = (QUERY + VECTOR + KEY) / 2
+    lines = [
+        [(QUERY + VECTOR, middles[chosen]), (elbow, middles[chosen]), (elbow, y), (KEY, y)] for y in middles
+    ]
+    axes.add_collection(_lines(lines, (0, 0, 1), torch.tanh(1.8 * weights).tolist(), 1.5))
+    return figure
+
+
+def _draw_vector(axes, x: float, y: float, numbers: torch.Tensor, width: float = VECTOR) -> None:
+    """The numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
+    blue, orange = torch.tensor([12, 54, 216]) / 255, torch.tensor([255, 99, 24]) / 255
+    numbers = numbers.float().cpu()[:, None]  # (head_dim, 1)
+    opacity = torch.tanh(numbers.abs() / 4)
+    colours = opacity * torch.where(numbers >= 0, blue, orange) + (1 - opacity)  # (head_dim, 3), over white
+    extent = (x, x + width, y + 10, y - 10)
+    axes.imshow(colours[None].numpy(), extent=extent, aspect="auto", interpolation="nearest")
+    axes.add_patch(_box(x, y - 10, width, 20, fill=False, edgecolor="#bbbbbb", linewidth=0.5))
+
+
+def _figure(width: float, height: float):
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width / 100, height / 100))
+
+
+def _box(x, y, width, height, **style):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x, y), width, height, **style)
+
+
+def _lines(lines, colour, opacities, width):
+    from matplotlib.collections import LineCollection
+
+    return LineCollection(lines, colors=[(*colour, opacity) for opacity in opacities], linewidths=width)
+
+
+def _colour(index: int) -> tuple[float, float, float]:
+    """One of the ten colours that d3 gives bertviz: by head in the head view, by layer in the model view."""
+    from matplotlib import colormaps
+
+    return colormaps["tab10"](index % 10)[:3]
+
+
+def printable(token: str) -> str:
+    """Signs that would break a line or draw nothing are shown by their code."""
+    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in token)
