@@ -31,6 +31,8 @@ CONSTRAINTS = "constraints.txt"
 VENV = ".venv"
 VENV_PYTHON = os.path.join(VENV, "bin", "python")
 STATE = os.path.join(VENV, "course-state")
+JUPYTER_CONFIG = os.path.join(".ci", "jupyter_config.py")
+JUPYTER_READS = ("jupyter_nbconvert_config.py", "jupyter_server_config.py")  # in .venv/etc/jupyter
 INSTALLING = "installing"
 
 
@@ -53,6 +55,7 @@ def make_environment():
             check_this_python()
             build_venv()
         install_packages()
+        configure_jupyter()
         write_state(digest(venv_version()))
 
 
@@ -73,9 +76,9 @@ def venv_version():
 
 
 def digest(version):
-    """One line that changes when the Python or either file changes."""
+    """One line that changes when the Python or one of the files changes."""
     parts = [dotted(version).encode()]
-    for name in (REQUIREMENTS, CONSTRAINTS):
+    for name in (REQUIREMENTS, CONSTRAINTS, JUPYTER_CONFIG):
         with open(name, "rb") as file:
             parts.append(hashlib.sha256(file.read()).digest())
     return hashlib.sha256(b"".join(parts)).hexdigest()
@@ -190,6 +193,15 @@ def install_packages():
         "The packages could not be installed; pip says why above. "
         "Check the network connection, then run the same command again." + advice
     )
+
+
+def configure_jupyter():
+    """Exported notebooks of this .venv ask no server: see .ci/jupyter_config.py."""
+    folder = os.path.join(VENV, "etc", "jupyter")
+    with plain_sentence_if_not_writable():
+        os.makedirs(folder, exist_ok=True)
+        for name in JUPYTER_READS:
+            shutil.copy(JUPYTER_CONFIG, os.path.join(folder, name))
 
 
 def call(command):

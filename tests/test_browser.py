@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import torch
-
-from utils import head_view
+import view_samples
+from view_samples import HOSTILE, KINDS
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
@@ -201,14 +201,332 @@ def test_nothing_is_asked_from_outside_and_nothing_complains(executed, name):
     assert page.locator(".jp-RenderedText[data-mime-type$='stderr']").all_inner_texts() == []
 
 
-def test_untrusted_notebook_shows_the_static_twin(lab, open_page, monkeypatch):
-    """A notebook that somebody else has saved with a live view: JupyterLab removes the frame, the picture stays."""
-    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
-    data, metadata = head_view([torch.full((1, 2, 3, 3), 1 / 3)], ["a", "b", "c"])._repr_mimebundle_()
-    cell = nbformat.v4.new_code_cell("view", execution_count=1)
-    cell.outputs = [nbformat.v4.new_output("execute_result", data, metadata=metadata, execution_count=1)]
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), lab.folder / "notebooks" / "untrusted.ipynb")
-    page = open_notebook(lab, open_page, "untrusted.ipynb")
-    assert page.locator("iframe[title^='Head view']").count() == 0
-    picture = page.locator("img[alt^='Head view: 3 tokens']")
-    assert picture.is_visible() and picture.bounding_box()["height"] > 50
+# --- each view on each surface ------------------------------------------------------------------------------------
+
+SURFACES = ["live", "exported", "saved"]  # where the page runs; "untrusted" is where it must not
+GROUPS = {"light": "real()", "dark": "real('dark')", "hostile": "hostile()"}
+PLACES = [(group, kind) for group in GROUPS for kind in KINDS]
+TOKENS, LAYERS, HEADS, HEAD_DIM, START = 13, 6, 12, 32, 6
+
+
+@pytest.fixture(scope="module")
+def views():
+    """Every view that the tests look at, by group and kind."""
+    made = {group: eval(f"view_samples.{call}") for group, call in GROUPS.items()}
+    return {(group, kind): made[group][kind] for group, kind in PLACES}
+
+
+@pytest.fixture(scope="module")
+def stored(lab, views):
+    """A notebook that somebody has run and saved: its path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COURSE_STATIC_VIEWS", raising=False)
+        outputs = [view_samples.as_notebook_would(views[place]) for place in PLACES]
+    cells = []
+    for output in outputs:
+        cell = nbformat.v4.new_code_cell("view", execution_count=1)
+        cell.outputs = [
+            nbformat.v4.new_output("execute_result", output.data, metadata=output.metadata, execution_count=1)
+        ]
+        cells.append(cell)
+    cells.append(nbformat.v4.new_markdown_cell("A formula, $\\sqrt{d_k}$, and its source, `$d_k$`."))
+    path = lab.folder / "notebooks" / "stored.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def surface(lab, open_page, executed, stored, views, tmp_path_factory):
+    """Opens a surface once and returns a function: group and kind of a view to its frame. `.page` is the page."""
+    opened = {}
+
+    def live():
+        shutil.copy(view_samples.__file__, lab.folder / "notebooks")
+        sources = ["import sys; sys.path.insert(0, '..'); import view_samples"]
+        sources += [f"{group} = view_samples.{call}" for group, call in GROUPS.items()]
+        sources += [f"{group}[{kind!r}]" for group, kind in PLACES]
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+        notebook.metadata = nbformat.read(ROOT / "notebooks" / "01_tokenization.ipynb", 4).metadata
+        nbformat.write(notebook, lab.folder / "notebooks" / "live.ipynb")
+        return executed("live.ipynb")
+
+    def exported():
+        folder = tmp_path_factory.mktemp("exported")
+        command = [
+            sys.executable,
+            "-m",
+            "jupyter",
+            "nbconvert",
+            "--to",
+            "html",
+            "--output-dir",
+            folder,
+            stored,
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+        return open_page((folder / "stored.html").as_uri())
+
+    def saved():
+        folder, pages = tmp_path_factory.mktemp("saved"), []
+        for place, view in views.items():
+            pages.append(open_page(view.save(folder / f"{'-'.join(place)}.html").as_uri()))
+        return pages
+
+    def surface(name):
+        if name not in opened:
+            pages = {"live": live, "exported": exported, "saved": saved}[name]()
+
+            def frame(group, kind):
+                place = PLACES.index((group, kind))
+                if name == "saved":
+                    return pages[place].main_frame
+                element = pages.locator("iframe").nth(place)
+                element.scroll_into_view_if_needed()
+                return element.element_handle().content_frame()
+
+            opened[name] = SimpleNamespace(frame=frame, pages=pages if name == "saved" else [pages])
+        return opened[name]
+
+    return surface
+
+
+@pytest.fixture(scope="module")
+def truth():
+    """What the views must show: attention (layers, heads, query, key), and query and key vectors by hand."""
+    tokenizer, model = view_samples.load()
+    attention, tokens, start = view_samples.pair(tokenizer, model)
+    assert (len(tokens), start) == (TOKENS, START)
+    with torch.no_grad():
+        states = model(**tokenizer(*view_samples.SENTENCES, return_tensors="pt"), output_hidden_states=True)
+        vectors = {"query": [], "key": []}
+        for state, layer in zip(states.hidden_states, model.encoder.layer, strict=False):
+            for name, found in vectors.items():
+                found.append(getattr(layer.attention.self, name)(state[0]).view(TOKENS, HEADS, HEAD_DIM))
+    query, key = (torch.stack(found).transpose(1, 2) for found in vectors.values())
+    return SimpleNamespace(attention=torch.cat(attention), query=query, key=key, tokens=tokens)
+
+
+def numbers(frame, selector, attribute):
+    read = f"all => all.map(one => +one.getAttribute('{attribute}'))"
+    return torch.tensor(frame.eval_on_selector_all(selector, read), dtype=torch.float64)
+
+
+on_each_surface = pytest.mark.parametrize("name", SURFACES)
+
+
+@on_each_surface
+def test_head_view_on_each_surface(surface, truth, name):
+    """Lines counted and compared with the model, for two layers and for each part of the pair."""
+    frame = surface(name).frame("light", "head")
+    for layer in (0, 3):
+        frame.select_option("#layer", str(layer))
+        drawn = numbers(frame, "#attention line", "stroke-opacity").view(HEADS, TOKENS, TOKENS)
+        assert (drawn * HEADS - truth.attention[layer]).abs().max() < 0.002
+    for part, (rows, columns) in enumerate(PARTS):
+        frame.select_option("#filter", str(part))
+        expected = truth.attention[3][:, rows, columns]
+        drawn = numbers(frame, "#attention line", "stroke-opacity").view(expected.shape)
+        assert (drawn * HEADS - expected).abs().max() < 0.002
+        assert frame.locator("#left text").all_text_contents() == truth.tokens[rows]
+
+
+whole, first, second = slice(None), slice(START), slice(START, None)
+PARTS = [(whole, whole), (first, first), (second, second), (first, second), (second, first)]
+
+
+@on_each_surface
+def test_model_view_on_each_surface(surface, truth, name):
+    """Lines of the whole grid, of each part of the pair, and of the head that a click opens."""
+    frame = surface(name).frame("light", "model")
+    for part, (rows, columns) in reversed(list(enumerate(PARTS))):
+        frame.select_option("#filter", str(part))
+        expected = truth.attention[:, :, rows, columns]
+        drawn = numbers(frame, "#vis line", "stroke-opacity").view(expected.shape)
+        assert (drawn - expected).abs().max() < 0.002
+    picture = frame.locator("[aria-label^='Layer index 2, head index 4.']")
+    picture.click()
+    assert frame.locator("text.detail").text_content() == "Layer 2, Head 4"
+    assert frame.locator(".detail text.token").all_text_contents() == truth.tokens * 2
+    opened = numbers(frame, ".detail .attn-line-group line", "stroke-opacity").view(TOKENS, TOKENS)
+    assert (opened - truth.attention[2, 4]).abs().max() < 0.002
+    picture.click(position={"x": 2, "y": 2})
+    assert frame.locator(".detail").count() == 0
+
+
+@on_each_surface
+def test_neuron_view_on_each_surface(surface, truth, name):
+    """The vectors of two heads, and, when a token is chosen and opened, its products, scores and weights."""
+    frame = surface(name).frame("light", "neuron")
+    for layer, head in ((0, 0), (3, 7)):
+        frame.select_option("#layer", str(layer))
+        frame.select_option("#att_head", str(head))
+        drawn = numbers(frame, "#collapsed line", "stroke-opacity").view(TOKENS, TOKENS)
+        assert (drawn - truth.attention[layer, head]).abs().max() < 1e-5
+        for group, vectors in (("#queries", truth.query), ("#keys", truth.key)):
+            drawn = numbers(frame, f"{group} .element", "data-value").view(TOKENS, HEAD_DIM)
+            assert (drawn - vectors[layer, head]).abs().max() < 1e-5
+    assert frame.locator("#expanded").get_attribute("visibility") == "hidden"
+    chosen = frame.locator("#collapsed #leftText > g").nth(4)
+    chosen.hover()
+    chosen.locator("rect").last.click()
+    assert frame.locator("#expanded").get_attribute("visibility") == "visible"
+    assert frame.locator("#collapsed").get_attribute("visibility") == "hidden"
+    frame.locator("#expanded #leftText > g").nth(4).hover()
+    product = truth.query[3, 7, 4] * truth.key[3, 7]
+    drawn = numbers(frame, "#product .element", "data-value").view(TOKENS, HEAD_DIM)
+    assert (drawn - product).abs().max() < 1e-5
+    scores = product.sum(-1) / HEAD_DIM**0.5
+    assert (numbers(frame, "#dotproducts .dotproduct", "data-value") - scores).abs().max() < 1e-5
+    shades = "all => all.map(one => +one.style.opacity)"
+    softmax = frame.eval_on_selector_all("#expanded #rightText .highlight", shades)
+    assert (torch.tensor(softmax) - torch.softmax(scores, dim=0)).abs().max() < 1e-5
+    frame.select_option("#filter", "3")  # from A to B
+    assert frame.locator("#queries .vector").count() == START
+    assert frame.locator("#keys .vector").count() == TOKENS - START
+
+
+@on_each_surface
+def test_light_and_dark(surface, name):
+    """The ground is white or black, and the text can be read on it."""
+    colour = "(selector) => { const style = getComputedStyle(document.querySelector(selector)); return %s }"
+    for group, ground in (("light", 255), ("dark", 0)):
+        for kind in KINDS:
+            frame = surface(name).frame(group, kind)
+            behind = frame.evaluate(colour % "style.backgroundColor", ":root")
+            assert behind == f"rgb({ground}, {ground}, {ground})"
+            for selector, what in (("#vis svg text", "fill"), ("label", "color")):
+                if frame.locator(selector).count():
+                    text = frame.evaluate(colour % f"style.{what}", selector)
+                    brightness = int(re.search(r"\d+", text)[0])
+                    assert abs(brightness - ground) > 128, f"{kind} {group}: {selector} is {text}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@on_each_surface
+def test_hostile_tokens_are_shown_as_text(surface, name, kind):
+    frame = surface(name).frame("hostile", kind)
+    if kind == "model":
+        frame.locator("[aria-label^='Layer index 0, head index 0.']").click()
+    left = {"head": "#left text", "model": ".detail text.token", "neuron": "#collapsed #leftText text"}[kind]
+    shown = frame.eval_on_selector_all(left, "all => all.map(one => one.textContent)")
+    assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == HOSTILE
+    # The neuron view names its chosen token, so its own title holds the word; a script would make it the whole title.
+    titles = [frame.evaluate("document.title"), *(page.title() for page in surface(name).pages)]
+    assert not {"hacked", "1"} & set(titles)
+    assert frame.locator("img, iframe, svg[onload]").count() == 0
+
+
+@on_each_surface
+def test_no_complaint_and_no_outside_host_on_any_surface(surface, name):
+    for group, kind in PLACES:
+        surface(name).frame(group, kind)
+    for page in surface(name).pages:
+        assert page.asked == set()
+        assert page.errors == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_untrusted_notebook_shows_the_static_twin(lab, open_page, stored, views, kind):
+    """A notebook that somebody else has saved with live views: JupyterLab removes the frames, the pictures stay."""
+    page = open_notebook(lab, open_page, stored.name)
+    assert page.locator(".jp-OutputArea iframe").count() == 0
+    assert page.title() != "hacked"
+    for group in GROUPS:
+        place = PLACES.index((group, kind))
+        picture = page.locator(".jp-OutputArea img").nth(place)
+        picture.scroll_into_view_if_needed()
+        assert picture.get_attribute("alt") == str(views[group, kind])
+        width, height = (picture.bounding_box()[side] for side in ("width", "height"))
+        assert picture.is_visible() and width > 300 and height > 200
+        assert picture.evaluate("image => image.naturalWidth") >= width
+    assert page.locator(".jp-OutputArea img").count() == len(PLACES)
+    assert page.asked == set()
+
+
+def test_exported_page_shows_formulas_without_a_server(surface):
+    (page,) = surface("exported").pages
+    assert page.locator("math msqrt").text_content() == "dk"
+    assert page.locator("code", has_text="$d_k$").count() == 1
+
+
+# --- without a mouse ----------------------------------------------------------------------------------------------
+
+
+def tab_to(page, wanted, most=12):
+    """Press Tab until the label of the focused part begins so."""
+    label = "document.activeElement.getAttribute('aria-label') || document.activeElement.id"
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate(label).startswith(wanted):
+            return
+    pytest.fail(f"{wanted} is not reached by Tab")
+
+
+@pytest.fixture
+def fresh(open_page, views, tmp_path):
+    """A page of a view that no other test has touched."""
+    return lambda kind: open_page(views["light", kind].save(tmp_path / f"{kind}.html").as_uri())
+
+
+def test_head_view_by_keyboard(fresh, truth):
+    page = fresh("head")
+    tab_to(page, "layer")
+    page.keyboard.press("ArrowDown")
+    assert page.input_value("#layer") == "1"
+    tab_to(page, "filter")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#left text").count() == START
+    page.keyboard.press("ArrowUp")
+    tab_to(page, "[CLS], index 0")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == truth.tokens[1]
+    shown = page.locator("#attention line[visibility='visible']")
+    assert {line.get_attribute("left-token-index") for line in shown.all()} == {"1"}
+    tab_to(page, "Head index 0.")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    alone = numbers(page.main_frame, "#attention line", "stroke-opacity").view(HEADS, TOKENS, TOKENS)
+    assert (alone[1] - truth.attention[1, 1]).abs().max() < 0.002
+    assert alone[0].max() == alone[2:].max() == 0
+
+
+def test_model_view_by_keyboard(fresh):
+    page = fresh("model")
+    tab_to(page, "filter")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#vis line").count() == LAYERS * HEADS * START * START
+    tab_to(page, "Layer index 0, head index 0.")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator("text.detail").text_content() == "Layer 2, Head 1"
+    page.keyboard.press("Space")
+    assert page.locator("text.detail").count() == 0
+
+
+def test_neuron_view_by_keyboard(fresh, truth):
+    page = fresh("neuron")
+    tab_to(page, "att_head")
+    page.keyboard.press("ArrowDown")
+    assert page.input_value("#att_head") == "1"
+    tab_to(page, "[CLS], index 0.")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator("#expanded").get_attribute("visibility") == "visible"
+    page.keyboard.press("ArrowDown")
+    product = truth.query[0, 1, 2] * truth.key[0, 1]
+    drawn = numbers(page.main_frame, "#product .element", "data-value").view(TOKENS, HEAD_DIM)
+    assert (drawn - product).abs().max() < 1e-5
+    page.keyboard.press("Enter")
+    assert page.locator("#collapsed").get_attribute("visibility") == "visible"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_frame_has_a_title_and_what_can_be_pressed_has_a_name(surface, views, kind):
+    live = surface("live")
+    element = live.pages[0].locator("iframe").nth(PLACES.index(("light", kind)))
+    assert element.get_attribute("title") == str(views["light", kind])
+    frame = live.frame("light", kind)
+    for part in frame.locator("select").all():
+        assert part.evaluate("menu => menu.labels[0].innerText")
+    for part in frame.locator("[tabindex]").all():
+        assert part.get_attribute("aria-label") and part.get_attribute("role") in ("button", "img")

@@ -55,7 +55,8 @@ def checkout(tmp_path):
     """What makes .venv, at a path that is hard to quote, with no package to install."""
     folder = tmp_path / "l'été à Köln"
     (folder / ".ci").mkdir(parents=True)
-    shutil.copy(ROOT / ".ci/environment.py", folder / ".ci")
+    for name in ("environment.py", "jupyter_config.py"):
+        shutil.copy(ROOT / ".ci" / name, folder / ".ci")
     shutil.copy(ROOT / "Makefile", folder)
     (folder / "requirements.txt").write_text("-c constraints.txt\n")
     (folder / "constraints.txt").write_text("")

@@ -1,0 +1,40 @@
+"""What an exported page needs so that it asks no server."""
+
+import re
+
+from latex2mathml.converter import convert
+from nbconvert.preprocessors import Preprocessor
+
+# Code, which stays as it is, or a formula: $$...$$ or $...$, which begins and ends with no space.
+CODE_OR_FORMULA = re.compile(
+    r"(?P<code>```.*?```|`[^`\n]+`)|\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?=\S)(?P<inline>[^$\n]+?)(?<=\S)\$(?!\d)",
+    re.DOTALL,
+)
+
+
+def formulas_to_mathml(text: str) -> str:
+    """Markdown with each formula written as MathML."""
+
+    def write(found):
+        if found["code"]:
+            return found["code"]
+        mathml = convert(found["block"] or found["inline"], display="block" if found["block"] else "inline")
+        # Upright names such as softmax arrive as one element a letter, which would be set apart.
+        return re.sub(
+            r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>",
+            lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>",
+            mathml,
+        )
+
+    return CODE_OR_FORMULA.sub(write, text)
+
+
+class FormulasToMathML(Preprocessor):
+    """nbconvert's step that writes every formula of the Markdown cells as MathML."""
+
+    enabled = True
+
+    def preprocess_cell(self, cell, resources, index):
+        if cell.cell_type == "markdown":
+            cell.source = formulas_to_mathml(cell.source)
+        return cell, resources
