@@ -13,29 +13,14 @@ import bertviz
 import pytest
 import torch
 from PIL import Image
+from transformers import BertConfig, BertModel
+from view_samples import HOSTILE
 
-from utils import head_view
+from utils import head_view, model_view, neuron_view
+from utils.encoder import Encoder
 from utils.views import _library
 
 ROOT = Path(__file__).parent.parent
-HOSTILE = [
-    "</script><img src=x onerror=document.title='hacked'>",
-    "<!--<script>",
-    "]]>",
-    "'\"`",
-    "\\u003c\\",
-    "PYTHON_PARAMS",
-    "{{data}}",
-    "\u2028\u2029",
-    "\u202eright-to-left\u202c",
-    "مرحبا",
-    "🤖",
-    "",
-    "x" * 500,
-    "a\nb\tc",
-    "$\\frac{1}{2}$",
-    "&lt;b&gt;",
-]
 
 
 def weights(layers=2, heads=3, tokens=4, batch=1, dtype=torch.float32):
@@ -271,7 +256,250 @@ def test_long_encoder_warns_once():
     assert len(warned) == 1 and warned[0].filename == __file__
 
 
+# --- the model view ---------------------------------------------------------------------------------------------
+
+
+def test_model_view_holds_every_head():
+    attention = weights(layers=3, heads=4)
+    data = data_of(model_view(attention, names(4), sentence_b_start=1))
+    assert (drawn(data["attention"][0]) - torch.cat(attention).double()).abs().max() <= 0.5 / 255 + 1e-12
+    assert [panel["name"] for panel in data["attention"]][3] == "Sentence A -> Sentence B"
+    assert (data["include_layers"], data["include_heads"]) == ([0, 1, 2], [0, 1, 2, 3])
+
+
+def test_model_view_narrowed_to_some_layers_and_heads():
+    attention = weights(layers=3, heads=4)
+    view = model_view(attention, names(4), include_layers=[2, 0, 2], include_heads=3)
+    data = data_of(view)
+    assert (data["include_layers"], data["include_heads"]) == ([2, 0], [3])
+    expected = torch.cat(attention)[[2, 0]][:, [3]].double()
+    assert (drawn(data["attention"][0]) - expected).abs().max() <= 0.5 / 255 + 1e-12
+    assert str(view) == "Model view: 4 tokens, layers of index 2, 0, heads of index 3"
+    assert str(model_view(attention, names(4))) == "Model view: 4 tokens, all 3 layers, all 4 heads"
+
+
+def test_twin_of_the_model_view_draws_every_head():
+    attention = weights(layers=2, heads=3)
+    (axes,) = model_view(attention, names(4), include_heads=[0, 2]).draw().axes
+    grids = iter(axes.collections)
+    for layer in attention:
+        for head in (0, 2):
+            lines, expected = next(grids), layer[0, head]
+            expected = expected[expected > 0.03]
+            assert lines.get_colors()[:, 3] == pytest.approx(expected.tolist(), abs=1e-6)
+            starts, ends = zip(*lines.get_segments(), strict=True)
+            assert len(starts) == len(ends) == len(expected)
+    assert next(grids, None) is None
+    assert {"0", "2", "1", "head (index)"} <= {text.get_text() for text in axes.texts}
+
+
+def test_model_view_is_small_beside_bertviz(bert_attention):
+    attention, tokens = bert_attention
+    page = len(model_view(attention, tokens).html.encode())
+    theirs = len(bertviz.model_view(attention, tokens, html_action="return").data.encode())
+    assert page < 400_000 and theirs > 1_000_000
+
+
+# --- the neuron view --------------------------------------------------------------------------------------------
+
+
+class Words:
+    """A tokenizer of the words w1, w2, ...: [CLS] is 0, [SEP] is 1."""
+
+    def __call__(self, first, second=None, return_tensors=None):
+        parts = [[0, *(int(word[1:]) for word in text.split()), 1] for text in (first, second) if text]
+        ids = [*parts[0], *(parts[1][1:] if len(parts) > 1 else [])]
+        types = [0] * len(parts[0]) + [1] * (len(ids) - len(parts[0]))
+        return {"input_ids": torch.tensor([ids]), "token_type_ids": torch.tensor([types])}
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"w{i}" for i in ids]
+
+
+def small_bert(attention="eager", **others):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
+    config = BertConfig(**sizes, intermediate_size=32, attn_implementation=attention, **others)
+    return BertModel(config).eval()
+
+
+class OnlyEmbeddings(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embeddings = torch.nn.Embedding(50, 24)
+
+    def forward(self, input_ids, token_type_ids=None):
+        return self.embeddings(input_ids)
+
+
+def relative_encoder():
+    torch.manual_seed(0)
+    encoder = Encoder(small_bert().config, positions="relative")
+    with torch.no_grad():
+        for name, weight in encoder.named_parameters():
+            if "attention" in name:
+                weight.add_(torch.randn_like(weight))
+    return encoder
+
+
+def broken_bert():
+    model = small_bert()
+    with torch.no_grad():
+        model.encoder.layer[1].attention.self.key.weight[0] = torch.nan
+    return model
+
+
+def floats(text, shape):
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32).view(shape)
+
+
+def test_neuron_view_holds_the_vectors_and_tokens_that_bertviz_computes():
+    """bertviz has a BertModel of its own. With the same weights it must find the same vectors and weights."""
+    from bertviz.transformers_neuron_view import BertConfig as TheirConfig
+    from bertviz.transformers_neuron_view import BertModel as TheirModel
+
+    model, inputs = small_bert(), Words()("w5 w6", "w7 w8 w9")
+    theirs = TheirModel(TheirConfig.from_dict(model.config.to_dict())).eval()
+    theirs.load_state_dict(model.state_dict(), strict=False)
+    with torch.no_grad():
+        layers = theirs(inputs["input_ids"], token_type_ids=inputs["token_type_ids"])[-1]
+    data = data_of(neuron_view(model, Words(), "w5 w6", "w7 w8 w9"))
+    whole = data["attention"][0]
+    query, key = floats(whole["queries"], whole["shape"]), floats(whole["keys"], whole["shape"])
+    for number, layer in enumerate(layers):
+        assert (query[number] - layer["queries"][0]).abs().max() < 1e-6
+        assert (key[number] - layer["keys"][0]).abs().max() < 1e-6
+        scores = query[number] @ key[number].transpose(-2, -1) / 6**0.5
+        assert (torch.softmax(scores, -1) - layer["attn"][0]).abs().max() < 1e-6
+    assert whole["left_text"] == ["w0", "w5", "w6", "w1", "w7", "w8", "w9", "w1"]
+    assert [(panel["rows"], panel["columns"]) for panel in data["attention"][3:]] == [
+        ([0, 4], [4, 8]),
+        ([4, 8], [0, 4]),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["sdpa", "the learner's encoder", "bfloat16", "float64"])
+def test_neuron_view_takes_every_kind_of_loaded_model(kind):
+    eager = small_bert()
+    model = {
+        "sdpa": lambda: small_bert("sdpa"),
+        "the learner's encoder": lambda: Encoder.from_bert(eager),
+        "bfloat16": lambda: small_bert().bfloat16(),
+        "float64": lambda: small_bert().double(),
+    }[kind]()
+    found, expected = (
+        data_of(neuron_view(one, Words(), "w5 w6 w7"))["attention"][0] for one in (model, eager)
+    )
+    for name in ("queries", "keys"):
+        apart = floats(found[name], found["shape"]) - floats(expected[name], expected["shape"])
+        assert apart.abs().max() < (0.05 if kind == "bfloat16" else 1e-6)
+
+
+def test_neuron_view_leaves_the_model_as_it_was():
+    model = small_bert().train()
+    model(**Words()("w5"), output_attentions=True)  # at the first call transformers adds hooks of its own
+    hooks = [list(part._forward_hooks) for part in model.modules()]
+    model.encoder.layer[1].eval()
+    modes = [part.training for part in model.modules()]
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    first, again = (neuron_view(model, Words(), "w5 w6").html for _ in range(2))
+    assert first == again  # dropout would make them differ
+    assert [part.training for part in model.modules()] == modes
+    assert [list(part._forward_hooks) for part in model.modules()] == hooks
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_twin_of_the_neuron_view_shows_the_chosen_token():
+    model = small_bert()
+    with torch.no_grad():
+        weight = model(**Words()("w5 w6 w7"), output_attentions=True).attentions[1][0, 2, 3]
+    view = neuron_view(model, Words(), "w5 w6 w7", layer=1, head=2, token=3)
+    (axes,) = view.draw().axes
+    texts = [text.get_text() for text in axes.texts]
+    assert {f"{number:.2f}" for number in weight.tolist()} <= set(texts)
+    assert {"query q", "key k", "q·k / √d", "softmax"} <= set(texts) and texts.count("w7") == 2
+    assert len(axes.images) == 3 * 5 + 1  # key, product and score of each token, and the one query
+    assert str(view) == (
+        "Neuron view: 5 tokens, layer 2 of 3 (index 1), head 3 of 4 (index 2), query 'w7' (index 3) in the picture"
+    )
+    assert data_of(view)["chosen"] == 3 and data_of(neuron_view(model, Words(), "w5"))["chosen"] is None
+
+
+def test_neuron_view_is_small_beside_bertviz(bert):
+    from bertviz.neuron_view import show
+    from bertviz.transformers_neuron_view import BertConfig as TheirConfig
+    from bertviz.transformers_neuron_view import BertModel as TheirModel
+
+    tokenizer, model = bert
+    theirs = TheirModel(TheirConfig.from_dict(model.config.to_dict())).eval()
+    theirs.load_state_dict(model.state_dict(), strict=False)
+    tokenizer.do_basic_tokenize = True
+    page = show(theirs, "bert", tokenizer, "leaves fall", "autumn is colorful", html_action="return").data
+    own = neuron_view(model, tokenizer, "leaves fall", "autumn is colorful").html
+    libraries = 325_000  # d3 and jQuery, which bertviz's page fetches from a server
+    assert (len(own) - libraries) / len(page) < 0.1
+
+
 REFUSED = {
+    "model view without weights": (
+        lambda: model_view((), names(4)),
+        ['attn_implementation="eager"'],
+    ),
+    "model view of a layer that is not there": (
+        lambda: model_view(weights(), names(4), include_layers=[0, 2]),
+        ["include_layers: index 2", "2 layers", "0 to 1"],
+    ),
+    "model view of no heads": (
+        lambda: model_view(weights(), names(4), include_heads=[]),
+        ["include_heads is empty"],
+    ),
+    "model view, B past the end": (lambda: model_view(weights(), names(4), 4), ["is 4", "between 1 and 3"]),
+    "model view with too many lines": (
+        lambda: model_view([torch.full((1, 12, 100, 100), 0.01)] * 6, names(100)),
+        ["720,000 lines", "include_layers"],
+    ),
+    "a mode that is not there": (
+        lambda: head_view(weights(), names(4), display_mode="Dark"),
+        ['"light" or "dark"', "'Dark'"],
+    ),
+    "neuron view of a name": (
+        lambda: neuron_view("bert-base-uncased", Words(), "w5"),
+        ["loaded model", "not str"],
+    ),
+    "neuron view of a model without queries": (
+        lambda: neuron_view(OnlyEmbeddings(), Words(), "w5"),
+        ["named query and key", "OnlyEmbeddings"],
+    ),
+    "neuron view with relative positions": (
+        lambda: neuron_view(relative_encoder(), Words(), "w5 w6 w7"),
+        ["differ from softmax", "relative positions"],
+    ),
+    "neuron view of weights that are NaN": (
+        lambda: neuron_view(broken_bert(), Words(), "w5"),
+        ["NaN or infinity"],
+    ),
+    "neuron view of an empty text": (
+        lambda: neuron_view(small_bert(), Words(), " "),
+        ["sentence_a is empty"],
+    ),
+    "neuron view with an empty B": (
+        lambda: neuron_view(small_bert(), Words(), "w5", ""),
+        ["sentence_b is empty"],
+    ),
+    "neuron view of a list": (lambda: neuron_view(small_bert(), Words(), ["w5"]), ["sentence_a", "not list"]),
+    "neuron view of a long text": (
+        lambda: neuron_view(small_bert(), Words(), "w5 " * 127),
+        ["129 tokens", "at most 128"],
+    ),
+    "neuron view of a head that is not there": (
+        lambda: neuron_view(small_bert(), Words(), "w5", head=4),
+        ["head: index 4", "4 heads", "0 to 3"],
+    ),
+    "neuron view of a token that is not there": (
+        lambda: neuron_view(small_bert(), Words(), "w5", token=3),
+        ["token: index 3", "The text has 3 tokens", "0 to 2"],
+    ),
     "no weights": (lambda: head_view((), names(4)), ['attn_implementation="eager"']),
     "none": (lambda: head_view(None, names(4)), ['attn_implementation="eager"']),
     "layers of none": (lambda: head_view((None, None), names(4)), ['attn_implementation="eager"']),

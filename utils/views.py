@@ -27,7 +27,7 @@ from . import twins
 
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
-MOST_GRID_LINES = 600_000  # of the model view, which draws every head at once
+MOST_GRID_LINES = 400_000  # of the model view, which draws every head at once
 MOST_NEURON_TOKENS = 128
 SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
 

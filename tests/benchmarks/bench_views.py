@@ -1,0 +1,121 @@
+"""The pages of the three views: their size beside bertviz's, and how long Chromium takes to draw them.
+
+Sizes are those of the whole page, with d3 and jQuery in it, which bertviz's own pages fetch from a server. The large
+case is 128 tokens and the shape of bert-base, 12 layers of 12 heads: 2,359,296 weights. It prints tables and fails
+nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_views.py`.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import bertviz
+import torch
+from transformers import BertConfig, BertModel
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from view_samples import load  # noqa: E402
+
+from utils import head_view, model_view, neuron_view  # noqa: E402
+
+TEXT = "My friend told me about this class and I love it so far! She was right."
+CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+MOST_BYTES, MOST_SECONDS = 4_000_000, 10
+
+
+class Numbers:
+    """A tokenizer of 128 tokens."""
+
+    def __call__(self, *sentences, return_tensors):
+        return {"input_ids": torch.arange(128)[None], "token_type_ids": torch.zeros(1, 128, dtype=torch.long)}
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"token{i}" for i in ids]
+
+
+def bertviz_neurons(model, tokenizer):
+    """bertviz's own neuron view, whose model is filled with the weights that are already loaded."""
+    from bertviz.neuron_view import show
+    from bertviz.transformers_neuron_view import BertConfig as TheirConfig
+    from bertviz.transformers_neuron_view import BertModel as TheirModel
+
+    theirs = TheirModel(TheirConfig.from_dict(model.config.to_dict())).eval()
+    theirs.load_state_dict(model.state_dict(), strict=False)
+    tokenizer.do_basic_tokenize = True
+    return show(theirs, "bert", tokenizer, TEXT, html_action="return").data
+
+
+def compare_sizes():
+    tokenizer, model = load()
+    inputs = tokenizer(TEXT, return_tensors="pt")
+    with torch.no_grad():
+        attention = model(**inputs, output_attentions=True).attentions
+    tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
+    pages = {
+        "head": (
+            head_view(attention, tokens).html,
+            bertviz.head_view(attention, tokens, html_action="return").data,
+        ),
+        "model": (
+            model_view(attention, tokens).html,
+            bertviz.model_view(attention, tokens, html_action="return").data,
+        ),
+        "neuron": (neuron_view(model, tokenizer, TEXT).html, bertviz_neurons(model, tokenizer)),
+    }
+    print(f"Bytes of a page, {len(tokens)} tokens x {len(attention)} layers x {attention[0].shape[1]} heads")
+    print(f"{'view':>8}{'the course':>14}{'bertviz':>14}{'ratio':>9}")
+    for name, (own, theirs) in pages.items():
+        own, theirs = len(own.encode()), len(theirs.encode())
+        print(f"{name:>8}{own:14,}{theirs:14,}{own / theirs:9.3f}")
+
+
+def large_pages():
+    """A page for each view at the most it is made for, the number of lines that it must draw, and its name."""
+    torch.manual_seed(0)
+    attention = [torch.randn(1, 12, 128, 128).mul(2).softmax(-1) for _ in range(12)]
+    tokens = [f"token{i}" for i in range(128)]
+    yield "head", "128 tokens x 144 heads", head_view(attention, tokens), 12 * 128 * 128
+    some = [layer[..., :52, :52] for layer in attention]
+    yield "model", "52 tokens x 144 heads", model_view(some, tokens[:52]), 144 * 52 * 52
+    bert = BertModel(BertConfig(attn_implementation="eager")).eval()
+    yield "neuron", "128 tokens x 144 heads", neuron_view(bert, Numbers(), "all"), 4 * 128 * 128 + 128
+
+
+def draw_large_pages():
+    from playwright.sync_api import sync_playwright
+
+    print(
+        f"\nLarge pages. The goal of the head view: under {MOST_BYTES:,} bytes, drawn in under {MOST_SECONDS} s."
+    )
+    print(f"{'view':>8}  {'':24}{'bytes':>12}{'lines':>10}{'seconds':>9}")
+    with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name, what, view, lines in large_pages():
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
+            address = view.save(Path(folder) / f"{name}.html").as_uri()
+            start = time.perf_counter()
+            page.goto(address)
+            drawn = page.evaluate("document.querySelectorAll('svg line').length")
+            # Two frames later the lines are not only in the page but on the screen.
+            page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            seconds = time.perf_counter() - start
+            size = len(view.html.encode())
+            said = "" if drawn == lines else f"  NOT WHOLE: {lines:,} expected"
+            if name == "head":
+                said += "  reached" if size < MOST_BYTES and seconds < MOST_SECONDS else "  missed"
+            print(f"{name:>8}  {what:24}{size:12,}{drawn:10,}{seconds:9.1f}{said}", flush=True)
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    compare_sizes()
+    if CHROMIUM:
+        draw_large_pages()
+    else:
+        print("No Chromium on this machine, so no page was drawn.")
