@@ -28,6 +28,7 @@ THREADS, GOAL = 2, 1.05
 SECONDS, FEWEST, MOST = 12, 5, 200  # how long a case is measured, and between which numbers of rounds
 CASES = [(1, 20, 0), (8, 128, 0), (8, 128, 40), (1, 512, 0)]  # batch, length, pads in every other sequence
 PAIRS = [("by hand", "eager"), ("by hand", "eager, plain"), ("fused", "sdpa")]
+RETURNS_LESS = "eager, plain"  # for information: the goal holds between contestants that return the same
 
 
 def models():
@@ -99,10 +100,12 @@ def print_line(case, own, peer, seconds):
     ours, theirs = seconds[own], seconds[peer]
     medians = statistics.median(ours) / statistics.median(theirs)
     by_round = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    said = "reached" if by_round <= GOAL else "missed"
+    said = "no goal: it returns less" if peer == RETURNS_LESS else said
     print(
         f"{case!s:>19}  {own + ' / ' + peer:24}{statistics.median(ours) * 1e3:9.1f}"
         f"{statistics.median(theirs) * 1e3:9.1f}{medians:9.2f}{by_round:8.2f}{min(ours) / min(theirs):9.2f}"
-        f"{len(ours):8}  {'reached' if by_round <= GOAL else 'missed'}"
+        f"{len(ours):8}  {said}"
     )
 
 
