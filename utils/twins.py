@@ -45,34 +45,31 @@ def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
             axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
 
 
-def draw_grid(panel, layers: list[int], heads: list[int]):
+def draw_grid(panel, layers: list[int], heads: list[int], total_heads: int):
     """Every head as a small picture of its lines: a row for each layer, a column for each head.
 
     layers, heads: the indices that name the rows and columns of panel.weights (layers, heads, query, key).
+    total_heads: how many small pictures fit side by side.
     """
-    count = max(panel.weights.shape[2:])
-    step = max(2.0, min(12.0, 110 / count))  # the height of a token, in pixels
-    width, height = min(300.0, 920 / len(heads)), step * count + 12
-    figure = _figure(50 + width * len(heads), 45 + height * len(layers))
-    axes = figure.add_axes(
-        (0, 0, 1, 1), xlim=(0, 50 + width * len(heads)), ylim=(45 + height * len(layers), 0)
-    )
+    step, width = 84 / total_heads, 932 / total_heads  # the height of a token, the width of a small picture
+    height = step * max(panel.weights.shape[2:]) + 10
+    figure = _figure(970, 38 + height * len(layers))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 970), ylim=(38 + height * len(layers), 0))
     axes.set_axis_off()
     for row, layer in enumerate(layers):
         for column, weight in enumerate(panel.weights[row].float().cpu()):  # (query, key)
-            left, top = 50 + width * column, 45 + height * row + 6
+            left, top = 38 + width * column + 5, 38 + height * row + 5
             seen = (weight > 0.03).nonzero().tolist()  # a fainter line would not be seen at this size
             lines = [
-                [(left + 4, top + (q + 0.5) * step), (left + width - 10, top + (k + 0.5) * step)]
-                for q, k in seen
+                [(left, top + (q + 0.5) * step), (left + width - 14, top + (k + 0.5) * step)] for q, k in seen
             ]
             axes.add_collection(_lines(lines, _colour(layer), [weight[q, k].item() for q, k in seen], 1.0))
-        axes.text(40, 45 + height * (row + 0.5), layer, ha="right", **FONT_SIZE)
+        axes.text(33, 38 + height * (row + 0.5), layer, ha="right", **FONT_SIZE)
     for column, head in enumerate(heads):
-        axes.text(50 + width * (column + 0.5), 35, head, ha="center", **FONT_SIZE)
+        axes.text(38 + width * (column + 0.5), 29, head, ha="center", **FONT_SIZE)
     middle = {"ha": "center", "va": "center", "fontsize": 10, "weight": "bold"}
-    axes.text(50 + width * len(heads) / 2, 14, "head (index)", **middle)
-    axes.text(12, 45 + height * len(layers) / 2, "layer (index)", rotation=90, **middle)
+    axes.text(38 + width * len(heads) / 2, 9, "head (index)", **middle)
+    axes.text(8, 38 + height * len(layers) / 2, "layer (index)", rotation=90, **middle)
     return figure
 
 

@@ -44,6 +44,7 @@ class View:
     height: int  # of the page, in pixels
     draw: Callable  # () -> a matplotlib Figure, the static twin
     sharpness: float = 2  # pixels of the twin for one of the page
+    width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
 
     @cached_property
     def png(self) -> bytes:
@@ -178,11 +179,14 @@ def model_view(
     heads = _check_indices("include_heads", include_heads, num_heads)
     panel = Panel("All", panel.weights[layers][:, heads], panel.query_tokens, panel.key_tokens)
     _check_grid_lines(panel)
+    total = max(
+        len(heads), min(num_heads, 6)
+    )  # so many small pictures fit side by side, which sets their size
     data = {
         "attention": _choices([panel], sentence_b_start),
         "include_layers": layers,
         "include_heads": heads,
-        "total_heads": max(len(heads), min(num_heads, 6)),  # sets the size of a small picture
+        "total_heads": total,
     }
     text = f"Model view: {len(panel.query_tokens)} tokens, {_some(layers, num_layers, 'layers')}, " + _some(
         heads, num_heads, "heads"
@@ -190,8 +194,9 @@ def model_view(
     return View(
         text=text,
         html=_page("model", text, "", data, display_mode),
-        height=_height_of_grid(panel, data["total_heads"]) + 70,
-        draw=lambda: twins.draw_grid(panel, layers, heads),
+        height=_height_of_grid(panel, total) + 60,
+        width=986,
+        draw=lambda: twins.draw_grid(panel, layers, heads, total),
         sharpness=1.25,  # it is full of lines, and twice the pixels would take half a megabyte
     )
 
@@ -245,7 +250,8 @@ def neuron_view(
     return View(
         text=text,
         html=_page("neuron", text, menus, data, display_mode),
-        height=26 * len(tokens) + 150,
+        height=26 * len(tokens) + 160,
+        width=1046,
         draw=lambda: twins.draw_neurons(query[layer, head], key[layer, head], tokens, chosen),
     )
 
@@ -443,8 +449,11 @@ def _frame(view: View, picture: str, width: int) -> str:
     """The page in a frame that covers its static twin, which shows when no frame or no script is allowed."""
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text = html.escape(view.text)
+    room = f"min-height:{view.height}px"
+    if view.width:
+        room = f"aspect-ratio:{view.width}/{view.height};max-height:{view.height}px"
     return (
-        f'<div style="display:grid;min-height:{view.height}px">'
+        f'<div style="display:grid;{room}">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
         f"srcdoc='{page}'></iframe></div>"
