@@ -449,6 +449,32 @@ def test_exported_page_shows_formulas_without_a_server(surface):
     assert page.locator("code", has_text="$d_k$").count() == 1
 
 
+def test_view_of_an_encoder_decoder_has_three_panels(open_page, tmp_path):
+    outputs, view = view_samples.encoder_decoder()
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    page.select_option("#layer", "1")
+    for part, name in enumerate(("encoder", "decoder", "cross")):
+        page.select_option("#filter", str(part))
+        expected = getattr(outputs, f"{name}_attentions")[1][0]  # (heads, query, key)
+        drawn = numbers(page.main_frame, "#attention line", "stroke-opacity").view(expected.shape)
+        assert (drawn * len(expected) - expected).abs().max() < 0.002
+        assert page.locator("#left text").count() == expected.shape[1]
+    assert page.errors == []
+
+
+def test_neuron_view_opens_with_a_chosen_token_and_lets_go_of_it(open_page, truth, tmp_path):
+    page = open_page(view_samples.opened(token=8).save(tmp_path / "view.html").as_uri())
+    assert page.locator("#expanded").get_attribute("visibility") == "visible"
+    scores = truth.key[0, 0] @ truth.query[0, 0, 8] / HEAD_DIM**0.5
+    shown = numbers(page.main_frame, "#dotproducts .dotproduct", "data-value")
+    assert (shown - scores).abs().max() < 1e-5
+    for part, (rows, columns) in enumerate(PARTS):  # some parts have no token 8
+        page.select_option("#filter", str(part))
+        sizes = [page.locator(f"{group} .vector").count() for group in ("#queries", "#keys")]
+        assert sizes == [len(truth.tokens[rows]), len(truth.tokens[columns])]
+    assert page.errors == []
+
+
 # --- without a mouse ----------------------------------------------------------------------------------------------
 
 

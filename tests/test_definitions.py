@@ -28,6 +28,21 @@ HOMES = {
         "Encoder",
         "SequenceClassifier",
     ],
+    "07": ["pattern_targets", "weight_on", "score_patterns", "best_heads"],
+    "09": [
+        "DecoderLayer",
+        "DecoderOutput",
+        "Decoder",
+        "EncoderDecoderOutput",
+        "EncoderDecoder",
+        "next_token_loss",
+        "project_new",
+        "project_once",
+        "key_value_cache",
+        "next_logits",
+        "Decoded",
+        "greedy_decode",
+    ],
 }
 
 

@@ -6,6 +6,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig
 
 from utils import checkpoint, head_view, model_view, neuron_view
+from utils.decoder import DATE_CONFIG, EncoderDecoder
 from utils.encoder import Encoder
 
 SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
@@ -68,6 +69,12 @@ def real(display_mode="light"):
     }
 
 
+def opened(token=8):
+    """A neuron view that opens with a token of sentence B chosen."""
+    tokenizer, model = load()
+    return neuron_view(model, tokenizer, *SENTENCES, token=token)
+
+
 def hostile():
     """Each view of tokens that would do harm where text is taken for HTML or for a program."""
     count = len(HOSTILE)
@@ -97,3 +104,18 @@ def as_notebook_would(view):
     """A cell's output for this view, as a notebook stores it."""
     data, metadata = view._repr_mimebundle_()
     return SimpleNamespace(data=data, metadata=metadata)
+
+
+def encoder_decoder():
+    """What an untrained encoder-decoder returns for a source of 6 tokens and a target of 4, and its view."""
+    torch.manual_seed(0)
+    model = EncoderDecoder(DATE_CONFIG).eval()
+    outputs = model(torch.randint(3, 40, (1, 6)), torch.randint(3, 40, (1, 4)))
+    view = head_view(
+        encoder_attention=outputs.encoder_attentions,
+        decoder_attention=outputs.decoder_attentions,
+        cross_attention=outputs.cross_attentions,
+        encoder_tokens=[f"in{i}" for i in range(6)],
+        decoder_tokens=[f"out{i}" for i in range(4)],
+    )
+    return outputs, view

@@ -44,7 +44,7 @@ class AttentionTable(pd.DataFrame):
         return pd.DataFrame
 
     def __repr__(self):
-        with pd.option_context("display.precision", 3):
+        with pd.option_context("display.float_format", "{:.3f}".format):
             return super().__repr__()
 
     def _repr_html_(self):
