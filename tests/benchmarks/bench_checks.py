@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from attempts import COMBINED, RIGHT, UNLISTED, WRONG  # noqa: E402
+from summary import record  # noqa: E402
 
 import utils  # noqa: E402
 
@@ -67,6 +68,8 @@ def main():
     print(
         f"several mistakes refused      {total['combined'] - total['combined', 'passed']} of {total['combined']}"
     )
+    named = total["wrong", "own"] / total["wrong"]
+    record("wrong attempts named", f"{named:.1%}", f"of {total['wrong']}", "95 %", named >= 0.95)
     median, most = statistics.median(seconds) * 1e3, max(seconds)
     print(f"one check takes               {median:.0f} ms (median), {most:.2f} s at most")
 

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 os.environ["COURSE_STATIC_VIEWS"] = "1"  # no bars
 
+from summary import record  # noqa: E402
+
 from utils.decoder import (  # noqa: E402
     DATE_CONFIG,
     END,
@@ -140,6 +142,13 @@ def print_trainings():
         curve = "".join(f"{found[step]:10.3f}" for step in SHOWN)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
         print(f"{seed:>4}{curve}{match:8.3f}{wall:9.1f}{cpu:8.1f}{load:6.1f}  {reached}", flush=True)
+        record(
+            f"training on dates, seed {seed}",
+            f"{wall:.1f} s, {match:.3f} right",
+            f"load {load:.1f}",
+            f"{GOAL_SECONDS} s, {GOAL_MATCH}",
+            reached == "reached",
+        )
 
 
 def print_decoding(name, config, cases):
@@ -156,6 +165,13 @@ def print_decoding(name, config, cases):
         cached, plain = (statistics.median(found) * 1e3 for found in seconds.values())
         faster = ratio(seconds[False], seconds[True])
         print(f"{f'({batch}, {length}, {new})':>20}{cached:10.1f}{plain:10.1f}{faster:10.2f}", flush=True)
+        record(
+            f"decoding {(batch, length, new)} with the cache",
+            f"{cached:.1f} ms",
+            f"{1 / faster:.2f} of no cache",
+            "",
+            None,
+        )
 
 
 @one_thread()

@@ -21,6 +21,8 @@ from transformers import AutoModel, BertConfig, BertModel
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from summary import record  # noqa: E402
+
 from utils.encoder import Encoder, use_fused_attention  # noqa: E402
 from utils.models import checkpoint  # noqa: E402
 
@@ -102,6 +104,13 @@ def print_line(case, own, peer, seconds):
     by_round = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     said = "reached" if by_round <= GOAL else "missed"
     said = "no goal: it returns less" if peer == RETURNS_LESS else said
+    record(
+        f"encoder {case}, {own}",
+        f"{statistics.median(ours) * 1e3:.1f} ms",
+        f"{by_round:.2f} of {peer}",
+        "" if peer == RETURNS_LESS else f"{GOAL}",
+        None if peer == RETURNS_LESS else by_round <= GOAL,
+    )
     print(
         f"{case!s:>19}  {own + ' / ' + peer:24}{statistics.median(ours) * 1e3:9.1f}"
         f"{statistics.median(theirs) * 1e3:9.1f}{medians:9.2f}{by_round:8.2f}{min(ours) / min(theirs):9.2f}"

@@ -18,6 +18,7 @@ from transformers import BertConfig, BertModel
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from summary import record  # noqa: E402
 from view_samples import load  # noqa: E402
 
 from utils import head_view, model_view, neuron_view  # noqa: E402
@@ -72,6 +73,13 @@ def compare_sizes():
     for name, (own, theirs) in pages.items():
         own, theirs = len(own.encode()), len(theirs.encode())
         print(f"{name:>8}{own:14,}{theirs:14,}{own / theirs:9.3f}")
+        record(
+            f"page of the {name} view",
+            f"{own:,} bytes",
+            f"{own / theirs:.2f} of bertviz's",
+            "below 1",
+            own < theirs,
+        )
 
 
 def large_pages():
@@ -109,6 +117,14 @@ def draw_large_pages():
             if name == "head":
                 said += "  reached" if size < MOST_BYTES and seconds < MOST_SECONDS else "  missed"
             print(f"{name:>8}  {what:24}{size:12,}{drawn:10,}{seconds:9.1f}{said}", flush=True)
+            if name == "head":
+                record(
+                    f"head view, {what}",
+                    f"{size:,} bytes, {seconds:.1f} s",
+                    f"{drawn:,} lines",
+                    f"{MOST_BYTES:,} bytes, {MOST_SECONDS} s",
+                    drawn == lines and size < MOST_BYTES and seconds < MOST_SECONDS,
+                )
             page.close()
         browser.close()
 
