@@ -43,6 +43,7 @@ HOMES = {
         "Decoded",
         "greedy_decode",
     ],
+    "10": ["merge_pieces", "zero_heads"],
 }
 
 
