@@ -21,7 +21,7 @@ LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),
 # An older CPU: no vector instructions, one thread.
 OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
 
-.PHONY: help environment lab test test-portable notebooks publish constraints bench format python
+.PHONY: help environment lab test test-portable rehearse notebooks site publish constraints bench format python
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,8 +40,14 @@ test: environment ## check the code, run every test, compare every notebook with
 test-portable: environment ## compare the notebooks again, computing as an older CPU would
 	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
 
+rehearse: environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
+	$(IN_VENV) .ci/rehearse.py $(ARGS)
+
 notebooks: environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
+
+site: environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
+	$(IN_VENV) .ci/pages.py $(ARGS)
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
@@ -49,10 +55,8 @@ publish: environment ## write the repository's address everywhere: make publish 
 constraints: python ## resolve requirements.txt anew and write constraints.txt
 	@"$(PYTHON)" .ci/environment.py constraints
 
-bench: environment ## print measurements
-	@for script in tests/benchmarks/bench_*.py; do \
-		echo "== $$script"; PYTHONPATH=. $(IN_VENV) "$$script" || exit 1; \
-	done
+bench: environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
+	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)
 
 format: environment ## let ruff mend and format the code and the notebooks
 	$(IN_VENV) -m ruff check --fix --exit-zero

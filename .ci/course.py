@@ -5,8 +5,8 @@
     python .ci/course.py publish [owner/name]    write the repository's address everywhere (default: git's origin)
     python .ci/course.py generate                badges, navigation, set-up cells only
 
-The repository's address stands in pyproject.toml, and the texts below are made from it. The title, the minutes and the
-abilities of a notebook stand in its second cell, and README's table is made from them.
+The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among them. The
+title, the minutes and the abilities of a notebook stand in its second cell, and README's table is made from them.
 """
 
 import base64
@@ -35,9 +35,9 @@ import sys
 from pathlib import Path
 
 if "google.colab" in sys.modules and not Path("../utils").is_dir():  # in Colab only: fetch the course
-    if not Path("course").is_dir():
-        clone = "git clone --quiet --depth 1 {clone} course"
-        subprocess.run(clone.split(), check=True)
+    clone = "git clone --quiet --depth 1 {clone} course"
+    if not Path("course").is_dir() and subprocess.run(clone.split()).returncode:
+        raise ConnectionError("Colab could not fetch the course. Check the network, then try again.")
     os.chdir("course/notebooks")
 assert Path("../utils").is_dir(), "Open this notebook in the folder 'notebooks' of the course."
 sys.path.insert(0, os.path.abspath(".."))
@@ -123,10 +123,28 @@ def readme_table() -> str:
     return "\n".join(rows)
 
 
+def launch() -> str:
+    """README's links that open the whole course elsewhere: on Binder, and on a class's own JupyterHub."""
+    first = f"notebooks/{paths()[0].name}"
+    binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/{first}"
+    hub = (
+        f"https://YOUR-HUB/hub/user-redirect/git-pull?repo=https://github.com/{repository()}&branch=main"
+        f"&targetpath=course&urlpath=lab/tree/course/{first}"
+    )
+    return (
+        "No installation at all: every notebook has a badge that opens it in Colab, and "
+        f"[Binder]({binder}) opens the whole course (its first start takes minutes).\n\n"
+        "For a class on a JupyterHub: install `requirements.txt` and nbgitpuller in the hub's environment, put the "
+        "address of your hub into this link, and give it to the class. It copies the course to each person and opens "
+        f"the first notebook.\n\n```text\n{hub}\n```"
+    )
+
+
 def readme(text: str) -> str:
-    """README with its table made anew, and with the repository's address in its clone commands."""
-    table = f"<!-- table -->\n\n{readme_table()}\n\n<!-- /table -->"
-    text = re.sub(r"<!-- table -->.*<!-- /table -->", lambda _: table, text, flags=re.DOTALL)
+    """README with its table and launch links made anew, and with the repository's address in its clone commands."""
+    for name, made in {"launch": launch(), "table": readme_table()}.items():
+        part = f"<!-- {name} -->\n\n{made}\n\n<!-- /{name} -->"
+        text = re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)
     return re.sub(r"(git clone https://github\.com/)\S+", rf"\g<1>{repository()}", text)
 
 
@@ -139,22 +157,30 @@ def generate() -> None:
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
 
-def run(path: Path) -> None:
-    """Run a notebook from a fresh kernel and keep its outputs, without the traces of this machine."""
+def execute(notebook, first: str = "") -> None:
+    """Run the cells of a notebook in a fresh kernel, in the folder of the notebooks. `first` is run before them."""
     from nbclient import NotebookClient
 
-    notebook = read(path)
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-        cell.metadata.pop("scrolled", None)
-    NotebookClient(
+    client = NotebookClient(
         notebook,
         timeout=600,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(NOTEBOOKS)}},
-    ).execute()
+    )
+    if first:
+        client.on_notebook_start = lambda **_: client.kc.execute(first, silent=True, store_history=False)
+    client.execute()
+
+
+def run(path: Path) -> None:
+    """Run a notebook from a fresh kernel and keep its outputs, without the traces of this machine."""
+    notebook = read(path)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        cell.metadata.pop("scrolled", None)
+    execute(notebook)
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -183,7 +209,7 @@ def publish(address: str | None) -> None:
     text = PYPROJECT.read_text(encoding="utf-8")
     PYPROJECT.write_text(REPOSITORY.sub(rf"\g<1>{address}\g<3>", text), encoding="utf-8", newline="\n")
     generate()
-    print(f"Every badge and clone address now says {address}.")
+    print(f"Every badge, link and clone address now says {address}.")
 
 
 def origin() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(sys.prefix).parent / ".ci"))
 
-from offline import FormulasToMathML  # noqa: E402
+from offline import FormulasToMathML
 
 c = get_config()  # noqa: F821  (Jupyter defines it)
 c.HTMLExporter.require_js_url = c.HTMLExporter.mathjax_url = "data:text/javascript,"

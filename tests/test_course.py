@@ -57,6 +57,8 @@ def test_publish_rewrites_every_address_and_nothing_else(copy):
         assert text.replace("ada-l/attention", course.repository()) == before[name]
         assert "ada-l/attention" in text
     assert after["README.md"].count("git clone https://github.com/ada-l/attention ") == 2
+    assert "(https://mybinder.org/v2/gh/ada-l/attention/main?urlpath=" in after["README.md"]
+    assert "/hub/user-redirect/git-pull?repo=https://github.com/ada-l/attention&branch=" in after["README.md"]
     again = call(copy, "publish", "ada-l/attention")
     assert again.returncode == 0 and texts(copy) == after
 
