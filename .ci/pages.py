@@ -3,7 +3,8 @@
     python .ci/pages.py [--to FOLDER] [NN ...]   default folder: _site; NN: run only these notebooks
 
 The notebooks are run anew, in memory, so that their views are live; the committed ones hold pictures. A notebook that
-is not run is shown as it is committed. README becomes index.html. The pages ask no server for anything.
+is not run is shown as it is committed. README becomes index.html, and the glossary and the questions have pages too.
+The pages ask no server for anything.
 """
 
 import argparse
@@ -139,8 +140,8 @@ def links_to_pages(text: str, source: str) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), file))
         if path == "README.md":
             path = "index.html"
-        elif path.endswith(".ipynb"):
-            path = path.removesuffix(".ipynb") + ".html"
+        elif re.fullmatch(r"notebooks/\w+\.(ipynb|md)", path):
+            path = path.rpartition(".")[0] + ".html"
         elif path == "LICENSE":
             path = "LICENSE.txt"
         elif not path.startswith("images/"):
@@ -175,6 +176,11 @@ def run(path: Path):
     return notebook
 
 
+def of_text(text: str):
+    """A notebook that holds nothing but this Markdown."""
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+
+
 def licences() -> dict[str, str]:
     """The texts of the licences of what is inside the pages: file to text."""
     texts = {"LICENSE.txt": (course.ROOT / "LICENSE").read_text(encoding="utf-8")}
@@ -193,9 +199,12 @@ def build(folder: Path, numbers: list[str]) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         sys.exit(f"{folder} holds something else than pages of the course. Name another folder with --to.")
     readme = course.README.read_text(encoding="utf-8")
-    index = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(readme)])
     name = re.search(r"^# (.+)$", readme, re.MULTILINE)[1]
-    files = licences() | {"index.html": export(index, "README.md", name)}
+    files = licences() | {"index.html": export(of_text(readme), "README.md", name)}
+    for path in sorted(course.NOTEBOOKS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        title = f"{re.search('^# (.+)$', text, re.MULTILINE)[1]} · {name}"
+        files[f"notebooks/{path.stem}.html"] = export(of_text(text), f"notebooks/{path.name}", title)
     for path in course.paths():
         chosen = not numbers or path.name[:2] in numbers
         print(f"{'running' if chosen else 'as committed:'} {path.name}", flush=True)
@@ -210,7 +219,8 @@ def build(folder: Path, numbers: list[str]) -> None:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8", newline="\n")
     shutil.copytree(course.ROOT / "images", folder / "images")
-    print(f"{len(course.paths()) + 1} pages: {folder / 'index.html'}")
+    pages = sum(file.endswith(".html") for file in files)
+    print(f"{pages} pages: {folder / 'index.html'}")
 
 
 def main(arguments: list[str]) -> None:
