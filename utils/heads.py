@@ -5,6 +5,9 @@ it is the other word with the strongest attention. The share of right guesses is
 
 A treebank is a file in CoNLL-U (https://universaldependencies.org/format.html). The one of the course is TREEBANK.
 Links of pronouns stand in its last column, as Antecedent=ID: the word of the same sentence that is meant.
+
+At the end of the file stand the patterns, which need no grammar: how much a head attends to delimiters, to the next or
+the previous token, to the same token, to the other sentence.
 """
 
 import os
