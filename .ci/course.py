@@ -10,6 +10,7 @@ title, the minutes and the abilities of a notebook stand in its second cell, and
 """
 
 import base64
+import json
 import os
 import re
 import subprocess
@@ -61,14 +62,19 @@ def read(path: Path):
     return nbformat.read(path, as_version=4)
 
 
+def title_cell(path: Path):
+    """The second cell of a notebook, without the second that reading and validating all of it takes."""
+    return nbformat.from_dict(json.loads(path.read_text(encoding="utf-8"))["cells"][1])
+
+
 def write(path: Path, notebook) -> None:
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def about(notebook) -> dict:
+def about(path: Path) -> dict:
     """What the second cell says of the notebook: title, minutes, abilities."""
-    text = notebook.cells[1].source
+    text = "".join(title_cell(path).source)
     return {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
         "minutes": re.search(r"^\*\*Time:\*\* about (\d+) minutes", text, re.MULTILINE)[1],
@@ -91,10 +97,10 @@ def navigation(path: Path) -> str:
     links = ["[Contents](../README.md#the-notebooks)"]
     if place > 0:
         before = row[place - 1]
-        links.insert(0, f"[← {about(read(before))['title']}]({before.name})")
+        links.insert(0, f"[← {about(before)['title']}]({before.name})")
     if place + 1 < len(row):
         after = row[place + 1]
-        links.append(f"[{about(read(after))['title']} →]({after.name})")
+        links.append(f"[{about(after)['title']} →]({after.name})")
     return " · ".join(links)
 
 
@@ -114,7 +120,7 @@ def generated(path: Path) -> dict[str, str]:
 def readme_table() -> str:
     rows = ["| | Notebook | You will be able to | Minutes | |", "|---|---|---|---|---|"]
     for path in paths():
-        said = about(read(path))
+        said = about(path)
         abilities = "; ".join(ability.rstrip(".") for ability in said["abilities"])
         link = f"[{said['title']}](notebooks/{path.name})"
         rows.append(
@@ -150,9 +156,9 @@ def readme(text: str) -> str:
 
 def generate() -> None:
     for path in paths():
-        notebook = read(path)
+        notebook, made = read(path), generated(path)
         for cell in notebook.cells:
-            cell.source = generated(path).get(cell.id, cell.source)
+            cell.source = made.get(cell.id, cell.source)
         write(path, notebook)
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 

@@ -25,6 +25,8 @@ import tempfile
 OLDEST = (3, 11)
 NEWEST = (3, 13)  # a newer one may work, but torch and its like come late to a new Python
 
+NEEDED = "about 2 GB"  # where torch comes with libraries for graphics cards, some GB more
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REQUIREMENTS = "requirements.txt"
 CONSTRAINTS = "constraints.txt"
@@ -168,9 +170,20 @@ def build_venv():
     # In an activated .venv, sys.executable has just been deleted. This one is behind it.
     python = getattr(sys, "_base_executable", sys.executable)
     if call([python, "-m", "venv", VENV]) != 0:
+        refuse_full_disk()
         raise CannotGoOn(
             "The environment .venv could not be made; Python says why above. "
             "Mend that, then run the same command again."
+        )
+
+
+def refuse_full_disk():
+    """Say so if that is why something failed: Python's venv module does not, and pip says it among much else."""
+    free = shutil.disk_usage(VENV).free // 10**6
+    if free < 50:
+        raise CannotGoOn(
+            f"The disk that holds .venv is full: {free} MB are free, and .venv needs {NEEDED}. "
+            "Make room, then run the same command again."
         )
 
 
@@ -183,6 +196,7 @@ def install_packages():
         return
     if code > 0:
         write_state(before)  # pip gave up by itself and undid its changes, so the old .venv still works
+    refuse_full_disk()
     advice = ""
     if sys.version_info[:2] > NEWEST:
         advice = (

@@ -212,7 +212,7 @@ def build(folder: Path, numbers: list[str]) -> None:
             notebook = run(path) if chosen else course.read(path)
         except CellExecutionError as error:
             sys.exit(f"{path.name} did not run to its end, so no page was written.\n\n{error}")
-        title = f"{course.about(notebook)['title']} · {name}"
+        title = f"{course.about(path)['title']} · {name}"
         files[f"notebooks/{path.stem}.html"] = export(notebook, f"notebooks/{path.name}", title)
     shutil.rmtree(folder, ignore_errors=True)
     for file, text in files.items():

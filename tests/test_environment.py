@@ -418,7 +418,7 @@ def ci(tmp_path):
     return run_ci
 
 
-TESTS = ["make test 1", "make test-portable 1"]
+TESTS = ["make test 1", "make test-portable 1", "make rehearse 1"]
 INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
 
 

@@ -141,7 +141,7 @@ def test_links_lead_somewhere(path):
 
 @each_notebook
 def test_notebook_has_the_parts_of_the_house_style(path):
-    said = course.about(course.read(path))
+    said = course.about(path)
     assert 3 <= len(said["abilities"]) <= 5
     text = prose(path)
     for part in ["**You need**", "## In practice", "## Exercises", "## Can you say it without looking?"]:

@@ -193,12 +193,19 @@ def word_attention(
                 raise ValueError(
                     'The model returned no attention weights. Load it with attn_implementation="eager".'
                 )
+            check_numbers(attentions)
             word_of_token = torch.full(inputs["input_ids"].shape, -1, device=model.device)  # (batch, tokens)
             for row, (_, _, words) in zip(word_of_token, batch, strict=True):
                 row[: len(words)] = torch.tensor([-1 if word is None else word for word in words])
             num_words = max(len(sentences[place].words) for place in places)
             yield places, [merge_pieces(layer, word_of_token, num_words).cpu() for layer in attentions]
             bar.update(len(batch))
+
+
+def check_numbers(attentions) -> None:
+    """Refuse NaN. A comparison with it is False, so every head would seem to guess, and wrongly."""
+    if any(layer.isnan().any() for layer in attentions):
+        raise ValueError("The model's attention weights hold NaN. Load the model's weights again.")
 
 
 def _encoded(model, tokenizer, sentences) -> list[tuple[int, list[int], list[int | None]]]:
@@ -661,6 +668,7 @@ def score_patterns(attentions, tokens, sentence_b_start=None):
             f"attentions holds the shapes {shapes}, but {count} tokens need (1, heads, {count}, {count}) in each "
             'layer. Pass outputs.attentions of one text, from a model loaded with attn_implementation="eager".'
         )
+    check_numbers(attentions)
     weights = [layer.detach().cpu().double() for layer in attentions]  # each (1, heads, query, key)
     weights = torch.cat(weights)  # (layers, heads, query, key)
     layers, heads = weights.shape[:2]

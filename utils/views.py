@@ -62,9 +62,17 @@ class View:
         return small.getvalue()
 
     def save(self, path) -> Path:
-        """Write the interactive page to a file that any browser opens, and return its path."""
+        """Write the interactive page to a file that any browser opens, and return its path.
+
+        Raises OSError when the file cannot be written.
+        """
         path = Path(path)
-        path.write_text(self.html, encoding="utf-8")
+        try:
+            path.write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise OSError(
+                f"The page cannot be written to {path} ({error.strerror}). Give a path in another folder."
+            ) from None
         return path
 
     def __repr__(self):
@@ -543,7 +551,9 @@ def _check_attention(attention, name: str) -> torch.Tensor:
             f"For the first, pass [layer[:1] for layer in {name}] and cut its padding off."
         )
     weights = torch.cat([layer.detach() for layer in attention])  # (layers, heads, query, key)
-    if not ((weights > -0.001) & (weights < 1.001)).all():  # also False for NaN
+    # A weight of 1 may be rounded upwards: in bfloat16 to 1.008.
+    slack = max(0.001, torch.finfo(weights.dtype).eps) if weights.is_floating_point() else 0.001
+    if not ((weights >= -slack) & (weights <= 1 + slack)).all():  # also False for NaN
         raise ValueError(
             f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
             "Pass the weights after softmax."
