@@ -531,6 +531,10 @@ MORE = {
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """Notebook 06 where text is ASCII, in a folder of a hard name that is read-only, without a screen or LaTeX."""
+    if not sys.prefix.isascii():
+        pytest.skip(
+            "matplotlib itself cannot write its list of fonts when it lies under such a name and text is ASCII"
+        )
     place = tmp_path_factory.mktemp("machine")
     folder, home = place / "l'été à Köln 课", place / "home"
     shutil.copytree(ROOT / "utils", folder / "utils", ignore=shutil.ignore_patterns("__pycache__"))
