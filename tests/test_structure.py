@@ -163,9 +163,7 @@ def test_prose_and_code_take_turns(path):
     assert "code code code" not in " ".join(kinds), "at most two code cells follow each other"
     assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
     longest = max(
-        len([line for line in cell.source.splitlines() if line.strip()])
-        for cell in cells(path, "code")
-        if cell.id != "imports"  # a list of names, which the formatter sets one a line
+        len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(path, "code")
     )
     assert longest <= 40
 

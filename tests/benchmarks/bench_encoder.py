@@ -30,7 +30,6 @@ THREADS, GOAL = 2, 1.05
 SECONDS, FEWEST, MOST = 12, 5, 200  # how long a case is measured, and between which numbers of rounds
 CASES = [(1, 20, 0), (8, 128, 0), (8, 128, 40), (1, 512, 0)]  # batch, length, pads in every other sequence
 PAIRS = [("by hand", "eager"), ("by hand", "eager, plain"), ("fused", "sdpa")]
-RETURNS_LESS = "eager, plain"  # for information: the goal holds between contestants that return the same
 
 
 def models():
@@ -103,13 +102,12 @@ def print_line(case, own, peer, seconds):
     medians = statistics.median(ours) / statistics.median(theirs)
     by_round = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     said = "reached" if by_round <= GOAL else "missed"
-    said = "no goal: it returns less" if peer == RETURNS_LESS else said
     record(
         f"encoder {case}, {own}",
         f"{statistics.median(ours) * 1e3:.1f} ms",
         f"{by_round:.2f} of {peer}",
-        "" if peer == RETURNS_LESS else f"{GOAL}",
-        None if peer == RETURNS_LESS else by_round <= GOAL,
+        f"{GOAL}",
+        by_round <= GOAL,
     )
     print(
         f"{case!s:>19}  {own + ' / ' + peer:24}{statistics.median(ours) * 1e3:9.1f}"
