@@ -7,7 +7,7 @@ PYTHON ?= python3
 ARGS ?=
 
 IN_VENV := .venv/bin/python
-PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 2 --dist loadfile
+PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
 
 # The first start asks nothing and calls no outside host.
 LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \

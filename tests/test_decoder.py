@@ -516,21 +516,24 @@ def test_exact_match_counts_targets_without_a_mistake(monkeypatch):
     assert exact_match(model_of(), pairs) == 0
 
 
-@pytest.mark.slow
-def test_trained_as_in_the_course_it_reads_dates_that_it_has_not_seen():
+def test_trained_model_reads_the_source():
+    """Shannon: who does not read the source cannot get below the entropy of the targets.
+
+    200 small steps are enough for that. The whole training, with exact dates and their alignment, is asserted in
+    notebook 09, which nbval executes.
+    """
     torch.manual_seed(0)
     model = EncoderDecoder(DATE_CONFIG)
-    losses = train(model, make_dates(20_000, seed=0))
-    assert sum(losses[-20:]) / 20 < 0.05
+    train(model, make_dates(20_000, seed=0), steps=200, batch_size=32)
     held_out = make_dates(500, seed=1, held_out=True)
-    assert exact_match(model, held_out) >= 0.95
-    assert translate(model, ["MARCH 5, 2021", "Tue, 7th of march 1999"]) == ["2021-03-05", "1999-03-07"]
-    # Cross-attention is an alignment: while the year is written, it looks at the year.
-    text = "Fri, the 5th of March 2021"
-    source, _ = pad_texts([text])
-    cross = model(source, pad_texts(["2021-03-05"])[0][:, :4]).cross_attentions
-    year = slice(1 + text.index("2021"), 1 + text.index("2021") + 4)
-    assert torch.stack(cross)[..., year].sum(-1).mean() > 0.5
+    places = pad_texts([iso for _, iso in held_out])[0][:, 1:].T  # (places, pairs)
+    shares = torch.stack([torch.bincount(ids, minlength=len(VOCABULARY)) / len(held_out) for ids in places])
+    blind = torch.distributions.Categorical(probs=shares).entropy().mean()
+    texts, targets = zip(*held_out, strict=True)
+    with torch.no_grad():
+        read = next_token_loss(model, held_out)
+        misread = next_token_loss(model, list(zip(texts[1:] + texts[:1], targets, strict=True)))
+    assert read < blind / 2 and misread > blind
 
 
 # ---------------------------------------------------------------------------------------------- the refusals

@@ -1,6 +1,7 @@
 """A concept is defined in full in its home notebook and stands, the same, in utils. There is no third copy."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def definitions(source):
     return found
 
 
+@functools.cache
 def of_rooms():
     rooms = {}
     for file in sorted((ROOT / "utils").glob("*.py")):
@@ -66,13 +68,16 @@ def of_rooms():
     return rooms
 
 
+@functools.cache
 def of_notebooks():
     """(notebook, name, tree) of every definition in a code cell."""
-    for path in course.paths():
-        for cell in course.read(path).cells:
-            if cell.cell_type == "code":
-                for name, tree in definitions(cell.source).items():
-                    yield path.name[:2], name, tree
+    return [
+        (path.name[:2], name, tree)
+        for path in course.paths()
+        for cell in course.read(path).cells
+        if cell.cell_type == "code"
+        for name, tree in definitions(cell.source).items()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from test_browser import lab, open_page  # noqa: F401  (fixtures)
-from test_browser import pytestmark as browser_marks
 
 import course
 
@@ -138,39 +136,3 @@ def test_readme_and_the_pages_link_to_each_other(page):
     (other,) = {QUESTIONS, GLOSSARY} - {page}
     text = page.read_text(encoding="utf-8")
     assert f"]({other.name})" in text and "](../README.md#the-notebooks)" in text
-
-
-def in_a_browser(test):
-    for mark in browser_marks:
-        test = mark(test)
-    return test
-
-
-@in_a_browser
-def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):  # noqa: F811
-    """From a notebook to the contents, to the glossary, to a cell. JupyterLab 4.6 reads no cell from an address.
-
-    It scrolls before the pictures above the cell have their height, so the first click on a notebook that is not
-    open yet may end a little off. The second one is exact.
-    """
-    (row,) = [row for row in rows(GLOSSARY) if row[0] == "axis"]
-    notebook, cell = place(row)
-    page = open_page(f"{lab.address}/lab/tree/notebooks/01_tokenization.ipynb?token=test&reset")
-    page.set_viewport_size({"width": 1300, "height": 900})
-    page.locator(".jp-RenderedMarkdown a", has_text="Contents").first.click(timeout=90_000)
-    page.locator(".jp-MarkdownViewer a", has_text="glossary").click()
-    name = page.locator("td", has_text=re.compile("^axis$"))
-    link = page.locator(".jp-MarkdownViewer tr", has=name).get_by_role("link")
-    for _ in range(2):
-        page.get_by_role("tab", name="glossary.md").click()
-        link.evaluate("element => element.scrollIntoView({block: 'center'})")
-        link.click()
-        page.get_by_role("tab", name=notebook).wait_for()
-        page.wait_for_timeout(5000)
-    found = page.locator(".jp-Notebook:visible .jp-Cell").nth(
-        [name for name, _, _ in cells(notebook)].index(cell)
-    )
-    assert "The axis of softmax" in found.inner_text()
-    window, seen = page.locator(".jp-Notebook:visible").bounding_box(), found.bounding_box()
-    assert abs(seen["y"] - window["y"]) < 50
-    assert page.asked == set()
