@@ -1,5 +1,6 @@
 """The course in a real JupyterLab in headless Chromium, with every outside host blocked."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
+import playwright.sync_api
 import pytest
 import test_pages
 import torch
@@ -79,10 +81,8 @@ def lab(tmp_path_factory):
 @pytest.fixture(scope="module")
 def open_page():
     """Opens pages of one browser. `page.asked` lists each outside host that was asked for."""
-    from playwright.sync_api import sync_playwright
-
     assert CHROMIUM, "COURSE_REQUIRE_BROWSER is set, but there is no Chromium on this machine"
-    with sync_playwright() as play:
+    with playwright.sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
         def open_page(address, height=1000):
@@ -105,9 +105,11 @@ def open_page():
 
 
 def open_notebook(lab, open_page, name):
-    """Open a notebook in a tall page, so that every cell is drawn, and wait until its kernel is there."""
+    """Open a notebook in a tall page, and wait until every cell is drawn and the kernel is there."""
+    count = len(nbformat.read(lab.folder / "notebooks" / name, 4).cells)
     page = open_page(f"{lab.address}/doc/tree/notebooks/{name}?token=test&reset", height=20_000)
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+    drawn = "count => document.querySelectorAll('.jp-Notebook .jp-Cell').length >= count"
+    page.wait_for_function(drawn, arg=count, timeout=90_000)
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']", timeout=90_000)
     return page
 
@@ -120,10 +122,15 @@ def executed(lab, open_page):
     def executed(name):
         if name not in pages:
             page = open_notebook(lab, open_page, name)
-            page.get_by_role("menuitem", name="Run", exact=True).first.click()
-            page.get_by_text("Run All Cells", exact=True).first.click()
             busy = "[...document.querySelectorAll('.jp-InputPrompt')].some(place => place.textContent.includes('[*]'))"
-            page.wait_for_function(busy)
+            for _ in range(3):  # while JupyterLab is still building its menus, it may lose a click
+                page.get_by_role("menuitem", name="Run", exact=True).first.click()
+                page.get_by_text("Run All Cells", exact=True).first.click()
+                with contextlib.suppress(playwright.sync_api.TimeoutError):
+                    page.wait_for_function(busy, timeout=10_000)
+                    break
+            else:
+                pytest.fail(f"{name} does not run")
             page.wait_for_function(f"!({busy})", timeout=240_000, polling=500)
             page.wait_for_timeout(500)
             pages[name] = page
