@@ -61,6 +61,8 @@ def lab(tmp_path_factory):
         f"--ServerApp.root_dir={folder}",
     ]
     surroundings = {name: value for name, value in os.environ.items() if name != "COURSE_STATIC_VIEWS"}
+    for name in ("SETTINGS", "WORKSPACES"):  # its own, not those of the person who runs the tests
+        surroundings[f"JUPYTERLAB_{name}_DIR"] = str(tmp_path_factory.mktemp(name.lower()))
     with open(folder / "lab.log", "w") as log:
         server = subprocess.Popen(command, cwd=folder, env=surroundings, stdout=log, stderr=log)
     try:
@@ -221,16 +223,16 @@ def test_nothing_is_asked_from_outside_and_nothing_complains(executed, name):
 
 
 def settle(page):
-    """Wait until the notebook that is seen has stood still for a second."""
+    """Wait until the notebook that is seen has stood still for three seconds."""
     read = """() => {
         const cell = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].find(one => one.checkVisibility());
         return cell ? cell.getBoundingClientRect().y : null;
     }"""
     places = [None]
-    for _ in range(60):
+    for _ in range(120):
         page.wait_for_timeout(250)
         places.append(page.evaluate(read))
-        if places[-1] is not None and len(set(places[-5:])) == 1:
+        if places[-1] is not None and len(set(places[-12:])) == 1:
             return
     pytest.fail(f"the notebook does not stand still: {places}")
 
