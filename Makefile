@@ -8,6 +8,8 @@ ARGS ?=
 
 IN_VENV := .venv/bin/python
 PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
+# A tool in an environment of its own.
+TOOL := $(IN_VENV) .ci/environment.py uv tool run
 
 # The first start asks nothing and calls no outside host.
 LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \
@@ -21,7 +23,7 @@ LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),
 # An older CPU: no vector instructions, one thread.
 OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
 
-.PHONY: help environment lab test test-portable rehearse notebooks site publish constraints bench format python
+.PHONY: help environment lab check test test-portable rehearse validate notebooks site publish constraints bench format python
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +34,11 @@ environment: python ## make .venv and install the packages, unless that is done 
 lab: environment ## open JupyterLab on the first notebook
 	@$(IN_VENV) -m jupyterlab $(LAB) $(ARGS)
 
+check: environment ## check the code and the rooms of utils, in under a minute (or some: ARGS="-k mask")
+	$(IN_VENV) -m ruff check
+	$(IN_VENV) -m ruff format --check
+	$(IN_VENV) -m pytest tests -m "not slow and not browser" -n 2 --dist loadfile --durations 3 $(ARGS)
+
 test: environment ## check the code, run every test, compare every notebook with its stored outputs
 	$(IN_VENV) -m ruff check
 	$(IN_VENV) -m ruff format --check
@@ -39,6 +46,13 @@ test: environment ## check the code, run every test, compare every notebook with
 
 test-portable: environment ## compare the notebooks again, computing as an older CPU would
 	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
+
+validate: environment ## check the workflows and CITATION.cff
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOL) zizmor==1.32.0 --offline --quiet --persona pedantic .github
+	$(TOOL) cffconvert==2.0.0 --validate
 
 rehearse: environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
 	$(IN_VENV) .ci/rehearse.py $(ARGS)
