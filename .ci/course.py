@@ -43,7 +43,7 @@ if "google.colab" in sys.modules and not Path("../utils").is_dir():  # in Colab 
 assert Path("../utils").is_dir(), "Open this notebook in the folder 'notebooks' of the course."
 sys.path.insert(0, os.path.abspath(".."))
 
-from utils import prepare
+from utils.start import prepare
 
 prepare()"""
 

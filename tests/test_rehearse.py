@@ -147,7 +147,7 @@ def test_unknown_notebook_is_named():
 
 
 def test_colab_stand_in_holds_nothing_that_colab_lacks():
-    from utils.setup import COLAB_LACKS, NOTEBOOKS_USE
+    from utils.start import COLAB_LACKS, NOTEBOOKS_USE
 
     holds = {colab.name(line.replace(".*", "")) for line in colab.COLAB_HOLDS + colab.COLAB_HOLDS_ALONE}
     lacks = {colab.name(package) for package in COLAB_LACKS}
