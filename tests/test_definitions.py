@@ -1,4 +1,4 @@
-"""A concept is defined in its home notebook and stands, the same but for its refusals, in utils. There is no third copy."""
+"""A concept is defined in its home notebook and stands in utils, the same but for its refusals. There is no third copy."""
 
 import ast
 from collections import Counter
