@@ -1,4 +1,4 @@
-"""A concept is defined in its home notebook and stands in utils, the same but for its refusals. There is no third copy."""
+"""A concept stands in its home notebook and in utils, the same but for its refusals, and nowhere else."""
 
 import ast
 from collections import Counter
