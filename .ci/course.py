@@ -44,7 +44,7 @@ if "google.colab" in sys.modules and not Path("../utils").is_dir():  # in Colab 
 assert Path("../utils").is_dir(), "Open this notebook in the folder 'notebooks' of the course."
 sys.path.insert(0, os.path.abspath(".."))
 
-from utils import prepare
+from utils.start import prepare
 
 prepare()"""
 
@@ -118,41 +118,44 @@ def generated(path: Path) -> dict[str, str]:
     }
 
 
-def readme_table() -> str:
-    rows = ["| | Notebook | You will be able to | Minutes | |", "|---|---|---|---|---|"]
-    for path in paths():
-        said = about(path)
-        abilities = "; ".join(ability.rstrip(".") for ability in said["abilities"])
-        link = f"[{said['title']}](notebooks/{path.name})"
-        rows.append(
-            f"| {path.name[:2]} | {link} | {abilities} | {said['minutes']} | {badge(path, 'images')} |"
-        )
-    return "\n".join(rows)
+def published() -> bool:
+    """Whether the repository has an address: the placeholder begins with a hyphen, as no name on GitHub can."""
+    return not repository().startswith("-")
+
+
+def start() -> str:
+    """README's commands. The lines that fetch the course appear with its address."""
+    fetch = f"git clone https://github.com/{repository()} attention-course\ncd attention-course\n"
+    return f"```sh\n{fetch if published() else ''}make lab\n```"
 
 
 def launch() -> str:
-    """README's links that open the whole course elsewhere: on Binder, and on a class's own JupyterHub."""
-    first = f"notebooks/{paths()[0].name}"
-    binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/{first}"
-    hub = (
-        f"https://YOUR-HUB/hub/user-redirect/git-pull?repo=https://github.com/{repository()}&branch=main"
-        f"&targetpath=course&urlpath=lab/tree/course/{first}"
-    )
+    """Where the course opens without an installation."""
+    binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/notebooks/{paths()[0].name}"
     return (
-        "No installation at all: every notebook has a badge that opens it in Colab, and "
-        f"[Binder]({binder}) opens the whole course (its first start takes minutes).\n\n"
-        "For a class on a JupyterHub: install `requirements.txt` and nbgitpuller in the hub's environment, put the "
-        "address of your hub into this link, and give it to the class. It copies the course to each person and opens "
-        f"the first notebook.\n\n```text\n{hub}\n```"
+        f"No installation at all: each badge below opens a notebook in Colab, and [Binder]({binder}) opens the whole "
+        "course in JupyterLab (its first start takes minutes)."
     )
+
+
+def table() -> str:
+    """README's table: each notebook with the first thing that it teaches to do, its minutes and its badge."""
+    rows = ["| | Notebook | Minutes | |", "|---|---|---|---|"]
+    said = {path: about(path) for path in paths()}
+    for path, of in said.items():
+        link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
+        rows.append(f"| {path.name[:2]} | {link} | {of['minutes']} | {badge(path, 'images')} |")
+    hours = sum(int(of["minutes"]) for of in said.values()) / 60
+    return "\n".join(rows) + f"\n\nTogether about {hours:.0f} hours."
 
 
 def readme(text: str) -> str:
-    """README with its table and launch links made anew, and with the repository's address in its clone commands."""
-    for name, made in {"launch": launch(), "table": readme_table()}.items():
-        part = f"<!-- {name} -->\n\n{made}\n\n<!-- /{name} -->"
-        text = re.sub(rf"<!-- {name} -->.*<!-- /{name} -->", lambda _, part=part: part, text, flags=re.DOTALL)
-    return re.sub(r"(git clone https://github\.com/)\S+", rf"\g<1>{repository()}", text)
+    """README with its generated parts made anew."""
+    for made in (start, launch, table):
+        part = f"<!-- {made.__name__} -->\n{made()}\n<!-- /{made.__name__} -->"
+        pattern = rf"<!-- {made.__name__} -->.*<!-- /{made.__name__} -->"
+        text = re.sub(pattern, lambda _, part=part: part, text, flags=re.DOTALL)
+    return text
 
 
 def generate() -> None:

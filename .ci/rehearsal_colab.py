@@ -181,7 +181,7 @@ def in_colab(path: Path, packages: Path, bare: Path) -> Rehearsal:
 
 def changes(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """What was installed, and what is wrong with that."""
-    from utils.setup import COLAB_LACKS as allowed
+    from utils.start import COLAB_LACKS as allowed
 
     troubles = [f"{line} was replaced or removed" for line in before if line not in after]
     had = {name(line) for line in before}
@@ -193,7 +193,7 @@ def changes(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     }
     for line in installed:
         if name(line) not in map(name, allowed):
-            troubles.append(f"{line} was installed, which is not in COLAB_LACKS of utils/setup.py")
+            troubles.append(f"{line} was installed, which is not in COLAB_LACKS of utils/start.py")
         elif f"{name(line)}=={line.split('==')[1]}" not in pins:
             troubles.append(f"{line} was installed, which is not the version of requirements.txt")
     return installed, troubles
@@ -241,7 +241,7 @@ NO_NETWORK = {
 
 def colab_without_packages(packages: Path, bare: Path) -> Rehearsal:
     """No package can be fetched: a sentence that names them. With the network back, the same cell mends it."""
-    from utils.setup import COLAB_LACKS as wanted
+    from utils.start import COLAB_LACKS as wanted
 
     rehearsal = Rehearsal("Colab, no package to be had", "set-up cell, then again")
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:

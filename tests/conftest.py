@@ -9,7 +9,7 @@ def bert():
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    from utils import checkpoint
+    from utils.models import checkpoint
 
     model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager", dtype=torch.float64)
     return AutoTokenizer.from_pretrained(checkpoint()), model.eval()

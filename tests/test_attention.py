@@ -11,13 +11,11 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.models.bert.modeling_bert import eager_attention_forward
 
 from utils.attention import (
-    MASK_CONVENTIONS,
     AttentionHead,
     MultiHeadAttention,
     MultiHeadAttentionList,
     attention_scores,
     causal_mask,
-    check_mask_values,
     convert_mask,
     masked_softmax,
     merge_heads,
@@ -29,6 +27,7 @@ from utils.attention import (
     weights_of_list,
     weights_of_torch,
 )
+from utils.guards import MASK_CONVENTIONS, require_mask_values
 from utils.models import checkpoint
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 3e-2, torch.float16: 5e-3}
@@ -786,4 +785,4 @@ def test_float_masks_of_0_and_1_are_masks():
         torch.zeros(0, 3),
         torch.eye(3),
     ):
-        check_mask_values(mask)
+        require_mask_values(mask)

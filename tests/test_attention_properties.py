@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from utils.attention import (
-    MASK_CONVENTIONS,
     MultiHeadAttention,
     MultiHeadAttentionList,
     causal_mask,
@@ -18,6 +17,7 @@ from utils.attention import (
     scaled_dot_product_attention,
     weights_of_list,
 )
+from utils.guards import MASK_CONVENTIONS
 
 CASES = 200  # of each property; the same ones in every run
 SUM_TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 3e-2, torch.float16: 5e-3}

@@ -11,21 +11,13 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from utils import decoder as room
-from utils.attention import causal_mask, padding_mask, weights_of_torch
-from utils.decoder import (
+from utils.attention import causal_mask, padding_mask, use_fused_attention, weights_of_torch
+from utils.dates import (
     DATE_CONFIG,
-    END,
-    PAD,
-    START,
     VOCABULARY,
-    Decoder,
-    DecoderLayer,
-    EncoderDecoder,
     decode_ids,
     encode_text,
     exact_match,
-    greedy_decode,
-    key_value_cache,
     make_dates,
     next_token_loss,
     pad_texts,
@@ -33,7 +25,17 @@ from utils.decoder import (
     train,
     translate,
 )
-from utils.encoder import Encoder, use_fused_attention
+from utils.decoder import (
+    END,
+    PAD,
+    START,
+    Decoder,
+    DecoderLayer,
+    EncoderDecoder,
+    greedy_decode,
+    key_value_cache,
+)
+from utils.encoder import Encoder
 
 TEXTS = ["5 may 2021", "Friday, the 25th of September 2099", "Jan 1, 1900"]
 both_orders = pytest.mark.parametrize("norm_first", [False, True])

@@ -13,24 +13,11 @@ from torch import nn
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from utils import attention, encoder
-from utils.attention import weights_of_torch
-from utils.encoder import (
-    POSITIONS,
-    Embeddings,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    LayerAttention,
-    RelativeAttention,
-    RotaryAttention,
-    SequenceClassifier,
-    compare_with_bert,
-    fused_attention,
-    layer_norm,
-    rotate,
-    sinusoidal_positions,
-    use_fused_attention,
-)
+from utils.attention import LayerAttention, fused_attention, use_fused_attention, weights_of_torch
+from utils.compare import compare_with_bert
+from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, SequenceClassifier, layer_norm
+from utils.guards import POSITIONS
+from utils.positions import RelativeAttention, RotaryAttention, rotate, sinusoidal_positions
 
 SIZES = {
     "vocab_size": 50,

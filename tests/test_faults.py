@@ -25,20 +25,14 @@ from local_hub import LocalHub
 from packaging.specifiers import SpecifierSet
 
 import course
-from utils import (
-    Encoder,
-    attention_table,
-    compare_with_bert,
-    head_view,
-    measure_links,
-    model_view,
-    neuron_view,
-    plot_attention,
-    score_patterns,
-    score_pronouns,
-    setup,
-)
-from utils.heads import Sentence
+from utils import start
+from utils.compare import compare_with_bert
+from utils.encoder import Encoder
+from utils.heads import measure_links, score_pronouns
+from utils.patterns import score_patterns
+from utils.plots import attention_table, plot_attention
+from utils.treebank import Sentence
+from utils.views import head_view, model_view, neuron_view
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
@@ -323,14 +317,14 @@ def test_set_up_cell_names_an_old_or_new_version_and_the_command(versions, tmp_p
         r"^([\w.-]+==\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
     )
     command = "%pip install " + " ".join(
-        next(pin for pin in pins if pin.startswith(name + "==")) for name in setup.WORKS_WITH if name in names
+        next(pin for pin in pins if pin.startswith(name + "==")) for name in start.WORKS_WITH if name in names
     )
     found = [f"{name} {version}" for name, version in names.items()]
     assert_refused(
         lambda: run_set_up_cell(monkeypatch), *found, f"`{command}`", "restart the kernel", errors=ImportError
     )
-    with pytest.raises(setup.PackagesUnfit) as caught:
-        setup.prepare()
+    with pytest.raises(start.PackagesUnfit) as caught:
+        start.prepare()
     assert caught.value._render_traceback_() == [f"PackagesUnfit: {caught.value}"]
     for name, range_ in re.findall(r"([\w-]+) (>=[\d.]+,<[\d.]+)", str(caught.value)):  # as pip reads it
         assert not SpecifierSet(range_).contains(names[name], prereleases=False)
@@ -342,7 +336,7 @@ GOOD_VERSIONS = {
     "those of Colab": "torch 2.11.0+cu128, transformers 5.15.0, pandas 2.2.3, matplotlib 3.10.0, ipywidgets 7.7.1",
     "newer minor versions": "torch 2.99.1, transformers 5.99.0, pandas 3.99, matplotlib 3.99.1, ipywidgets 8.9, "
     "bertviz 1.4.9, mpld3 0.5.99, conllu 6.1",
-    "the oldest": ", ".join(f"{name} {oldest}" for name, (oldest, _) in setup.WORKS_WITH.items()),
+    "the oldest": ", ".join(f"{name} {oldest}" for name, (oldest, _) in start.WORKS_WITH.items()),
 }
 
 
@@ -521,7 +515,7 @@ print("\n" + json.dumps(report))
 """
 MORE = {
     "treebank": "from utils.heads import TREEBANK, read_treebank\nprint(len(read_treebank(TREEBANK)))",
-    "verdict": "from utils import check_softmax\ncheck_softmax(lambda scores: scores.softmax(-2))",
+    "verdict": "from utils.checks import check_softmax\ncheck_softmax(lambda scores: scores.softmax(-2))",
     "page": "view = head_view(attentions, tokens)\nprint(len(view.html))",
     "save": "view.save('view.html')",
     "odd": "attention_table(torch.eye(2), ['力', '👍'])",
@@ -620,7 +614,8 @@ CACHE = r"""
 import json, os, subprocess, sys, time
 from pathlib import Path
 import torch, transformers.models.bert.modeling_bert
-from utils import checkpoint, head_view
+from utils.models import checkpoint
+from utils.views import head_view
 
 def attempt(value):
     os.environ["COURSE_CHECKPOINT"] = value
@@ -828,7 +823,7 @@ FAULTS = {
         "test_faults.py::test_set_up_cell_names_an_old_or_new_version_and_the_command",
         "test_faults.py::test_versions_that_the_course_works_with_pass",
         "test_faults.py::test_package_that_was_removed_halfway_counts_as_missing",
-        "test_setup.py::test_outside_colab_it_names_what_is_missing_and_installs_nothing",
+        "test_start.py::test_outside_colab_it_names_what_is_missing_and_installs_nothing",
     ],
     "anything written outside": ["test_faults.py::test_nothing_is_written_outside"],
 }

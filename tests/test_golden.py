@@ -14,8 +14,8 @@ import torch
 from random_checkpoints import random_bert
 from transformers import AutoModel, AutoTokenizer
 
-from utils import Encoder, checkpoint
-from utils.models import CheckpointError
+from utils.encoder import Encoder
+from utils.models import CheckpointError, checkpoint
 
 NAME = "bert-base-uncased"
 GOLDEN = json.loads((Path(__file__).parent / "golden" / f"{NAME}.json").read_text(encoding="utf-8"))

@@ -15,20 +15,19 @@ import torch
 from utils import heads
 from utils.heads import (
     Links,
-    Sentence,
     accuracy_of_heads,
     best_offset,
     bootstrap_interval,
     choosing_half,
     measure_links,
     merge_pieces,
-    random_twin,
-    read_treebank,
     score_heads,
     score_links,
     score_pronouns,
+    with_random_weights,
     without_heads,
 )
+from utils.treebank import Sentence, read_treebank
 
 DEPENDENT, HEAD = 0, 1  # the two directions
 UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
@@ -589,7 +588,7 @@ def test_heads_that_are_not_there_are_refused(bert, wrong, error, message):
 def test_random_twin_has_the_shape_of_the_model_and_nothing_it_learnt(bert):
     model = bert[1]
     before = {name: weights.clone() for name, weights in model.state_dict().items()}
-    twin, again = random_twin(model, seed=3), random_twin(model, seed=3)
+    twin, again = with_random_weights(model, seed=3), with_random_weights(model, seed=3)
     for name, weights in twin.state_dict().items():
         assert torch.equal(weights, again.state_dict()[name]) and torch.equal(
             model.state_dict()[name], before[name]
@@ -601,7 +600,8 @@ def test_random_twin_has_the_shape_of_the_model_and_nothing_it_learnt(bert):
     assert torch.equal(layer.LayerNorm.weight, torch.ones_like(layer.LayerNorm.weight))
     assert layer.dense.bias.abs().max() == 0
     assert not torch.equal(
-        twin.embeddings.word_embeddings.weight, random_twin(model, 4).embeddings.word_embeddings.weight
+        twin.embeddings.word_embeddings.weight,
+        with_random_weights(model, 4).embeddings.word_embeddings.weight,
     )
 
 
@@ -609,7 +609,7 @@ def test_trained_heads_beat_the_random_twin_and_the_offset(bert, some_sentences)
     """The claim of notebook 10 about the default model, on a quarter of the treebank."""
     found = [
         score_heads(model, bert[0], some_sentences).drop_duplicates("relation").set_index("relation")
-        for model in (bert[1], random_twin(bert[1]))
+        for model in (bert[1], with_random_weights(bert[1]))
     ]
     for relation in ("obj", "nsubj", "aux"):
         trained, random = (table.loc[relation] for table in found)

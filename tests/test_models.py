@@ -378,7 +378,7 @@ import json, os, shutil, socket, sys, time
 from pathlib import Path
 
 def attempt(value):
-    from utils import checkpoint
+    from utils.models import checkpoint
     os.environ["COURSE_CHECKPOINT"] = value
     cpu, start = time.process_time(), time.perf_counter()
     try:
@@ -663,7 +663,7 @@ def test_notebook_shows_a_download_and_plain_errors_and_nothing_else(hub, tmp_pa
     monkeypatch.delenv("COURSE_CHECKPOINT", raising=False)
     cells = [
         "import os, warnings\nwarnings.simplefilter('error')",
-        "from transformers import AutoModel, AutoTokenizer\nfrom utils import checkpoint",
+        "from transformers import AutoModel, AutoTokenizer\nfrom utils.models import checkpoint",
         f"""tokenizer = AutoTokenizer.from_pretrained(checkpoint())
 model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager")
 _ = model(**tokenizer({SENTENCE!r}, return_tensors="pt"), output_attentions=True)""",

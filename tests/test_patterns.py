@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from utils import best_heads, pattern_targets, score_patterns, weight_on
+from utils.patterns import best_heads, pattern_targets, score_patterns, weight_on
 
 # "cat" stands in both sentences, "the" twice in the first.
 TOKENS = ["[CLS]", "the", "cat", "saw", "the", "dog", "[SEP]", "cat", "sleeps", "[SEP]"]

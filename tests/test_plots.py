@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from utils import attention_table, plot_attention
+from utils.plots import attention_table, plot_attention
 
 matplotlib.use("agg")
 ROOT = Path(__file__).parent.parent
@@ -105,7 +105,7 @@ def test_queries_and_keys_may_be_different_tokens():
 def test_drawing_prints_nothing():
     """No font warning, no LaTeX, also with signs that the font lacks, in a process of its own."""
     code = (
-        "import io, matplotlib; matplotlib.use('agg'); import torch; from utils import plot_attention\n"
+        "import io, matplotlib; matplotlib.use('agg'); import torch; from utils.plots import plot_attention\n"
         "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='head 1-1')\n"
         "ax.figure.savefig(io.BytesIO())"
     )

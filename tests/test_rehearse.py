@@ -126,7 +126,7 @@ def test_last_line_counts_and_failures_end_with_1(troubles, code, last, monkeypa
 
 
 def test_colab_stand_in_holds_nothing_that_colab_lacks():
-    from utils.setup import COLAB_LACKS, NOTEBOOKS_USE
+    from utils.start import COLAB_LACKS, NOTEBOOKS_USE
 
     holds = {colab.name(line) for line in colab.COLAB_HOLDS + colab.COLAB_HOLDS_ALONE}
     lacks = {colab.name(package) for package in COLAB_LACKS}

@@ -75,7 +75,7 @@ def complaints(version, texts):
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: f"{version[0]}.{version[1]}")
 def test_every_file_and_every_cell_is_valid(version):
     texts = sources()
-    assert {"utils/setup.py", ".ci/course.py"} <= texts.keys()
+    assert {"utils/start.py", ".ci/course.py"} <= texts.keys()
     assert complaints(version, texts) == []
 
 

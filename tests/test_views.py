@@ -16,9 +16,9 @@ from PIL import Image
 from transformers import BertConfig, BertModel
 from view_samples import HOSTILE
 
-from utils import head_view, model_view, neuron_view
 from utils.encoder import Encoder
-from utils.views import _library
+from utils.views import head_view, model_view, neuron_view
+from utils.views.page import _library
 
 ROOT = Path(__file__).parent.parent
 
@@ -75,7 +75,7 @@ def test_page_asks_nothing_from_outside():
 
 def test_same_input_gives_the_same_bytes_in_every_process():
     code = (
-        "import torch; from utils import head_view\n"
+        "import torch; from utils.views import head_view\n"
         "view = head_view([torch.full((1, 2, 3, 3), 1 / 3)], ['a', 'b', 'c'], sentence_b_start=1)\n"
         "print(view.html, view._repr_mimebundle_())"
     )

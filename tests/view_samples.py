@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig
 
-from utils import checkpoint, head_view, model_view, neuron_view
-from utils.decoder import DATE_CONFIG, EncoderDecoder
+from utils.dates import DATE_CONFIG
+from utils.decoder import EncoderDecoder
 from utils.encoder import Encoder
+from utils.models import checkpoint
+from utils.views import head_view, model_view, neuron_view
 
 SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
 KINDS = ("head", "model", "neuron")

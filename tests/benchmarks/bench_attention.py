@@ -26,12 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from summary import record  # noqa: E402
 
-from utils.attention import (  # noqa: E402
-    MultiHeadAttention,
-    MultiHeadAttentionList,
-    weights_of_list,
-    weights_of_torch,
-)
+from utils.attention import MultiHeadAttention, MultiHeadAttentionList, weights_of_list, weights_of_torch  # noqa: E402
 
 HIDDEN_SIZE, NUM_HEADS, THREADS = 768, 12, 2
 GOALS = {"vectorised": 1.25}  # times the native kernel; the list of heads is there to be read, not to be fast

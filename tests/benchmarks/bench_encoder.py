@@ -23,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 
 from summary import record  # noqa: E402
 
-from utils.encoder import Encoder, use_fused_attention  # noqa: E402
+from utils.attention import use_fused_attention  # noqa: E402
+from utils.encoder import Encoder  # noqa: E402
 from utils.models import checkpoint  # noqa: E402
 
 THREADS, GOAL = 2, 1.05

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from summary import record  # noqa: E402
 from view_samples import load  # noqa: E402
 
-from utils import head_view, model_view, neuron_view  # noqa: E402
+from utils.views import head_view, model_view, neuron_view  # noqa: E402
 
 TEXT = "My friend told me about this class and I love it so far! She was right."
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)

@@ -1,7 +1,7 @@
-"""The twins room: the static pictures of the three views. It knows tensors and tokens, nothing else.
+"""The static pictures of the three views, from tensors and tokens.
 
 Each function draws what bertviz draws in the page, at the same places: one unit of the axes is one pixel there, and
-100 pixels are one inch. They return a matplotlib Figure; the room `views` makes a PNG of it.
+100 pixels are one inch. They return a matplotlib Figure; `View.png` makes a PNG of it.
 """
 
 import torch
@@ -12,7 +12,7 @@ QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 125, 360, 585, 805, 880, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 
 
-def draw_heads(panels, layer: int, heads: list[int]):
+def draw_heads(panels, layer, heads):
     """The chosen heads of one layer as lines, panel beside panel."""
     rows = max(max(panel.weights.shape[2:]) for panel in panels) + 2.5
     figure = _figure(350 * len(panels), 22.5 * rows)
@@ -31,7 +31,7 @@ def draw_heads(panels, layer: int, heads: list[int]):
     return figure
 
 
-def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
+def _draw_lines(axes, weights, heads):
     """weights (heads, query, key) as lines. As in bertviz, a line's opacity is its weight over the number of heads."""
     for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
         colour = _colour(head)
@@ -45,7 +45,7 @@ def _draw_lines(axes, weights: torch.Tensor, heads: list[int]) -> None:
             axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
 
 
-def draw_grid(panel, layers: list[int], heads: list[int], total_heads: int):
+def draw_grid(panel, layers, heads, total_heads):
     """Every head as a small picture of its lines: a row for each layer, a column for each head.
 
     layers, heads: the indices that name the rows and columns of panel.weights (layers, heads, query, key).
@@ -73,7 +73,7 @@ def draw_grid(panel, layers: list[int], heads: list[int], total_heads: int):
     return figure
 
 
-def draw_neurons(query: torch.Tensor, key: torch.Tensor, tokens: list[str], chosen: int):
+def draw_neurons(query, key, tokens, chosen):
     """One head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
 
     query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
@@ -110,7 +110,7 @@ def draw_neurons(query: torch.Tensor, key: torch.Tensor, tokens: list[str], chos
     return figure
 
 
-def _draw_vector(axes, x: float, y: float, numbers: torch.Tensor, width: float = VECTOR) -> None:
+def _draw_vector(axes, x, y, numbers, width=VECTOR):
     """The numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
     blue, orange = torch.tensor([12, 54, 216]) / 255, torch.tensor([255, 99, 24]) / 255
     numbers = numbers.float().cpu()[:, None]  # (head_dim, 1)
@@ -121,7 +121,7 @@ def _draw_vector(axes, x: float, y: float, numbers: torch.Tensor, width: float =
     axes.add_patch(_box(x, y - 10, width, 20, fill=False, edgecolor="#bbbbbb", linewidth=0.5))
 
 
-def _figure(width: float, height: float):
+def _figure(width, height):
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width / 100, height / 100))
@@ -139,13 +139,13 @@ def _lines(lines, colour, opacities, width):
     return LineCollection(lines, colors=[(*colour, opacity) for opacity in opacities], linewidths=width)
 
 
-def _colour(index: int) -> tuple[float, float, float]:
+def _colour(index):
     """One of the ten colours that d3 gives bertviz: by head in the head view, by layer in the model view."""
     from matplotlib import colormaps
 
     return colormaps["tab10"](index % 10)[:3]
 
 
-def printable(token: str) -> str:
+def printable(token):
     """Signs that would break a line or draw nothing are shown by their code."""
     return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in token)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import course
-from utils import setup
+from utils import start
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,13 +26,13 @@ def calls(monkeypatch):
         return types.SimpleNamespace(returncode=run.returncode)
 
     run.returncode = 0
-    monkeypatch.setattr(setup.subprocess, "run", run)
+    monkeypatch.setattr(start.subprocess, "run", run)
     asked_and_run = types.SimpleNamespace(asked=asked, run=run)
     return asked_and_run
 
 
 def lacking(monkeypatch, *packages, calls=None):
-    real = setup._installed
+    real = start._installed
 
     def installed(name):
         done = calls is not None and any(
@@ -40,31 +40,31 @@ def lacking(monkeypatch, *packages, calls=None):
         )
         return done or (name not in packages and real(name))
 
-    monkeypatch.setattr(setup, "_installed", installed)
+    monkeypatch.setattr(start, "_installed", installed)
 
 
 def test_nothing_is_done_where_everything_is_there(calls):
-    setup.prepare()
+    start.prepare()
     assert calls.asked == []
 
 
 def test_outside_colab_it_names_what_is_missing_and_installs_nothing(monkeypatch, calls):
     lacking(monkeypatch, "bertviz", "mpld3")
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3.*make lab"):
-        setup.prepare()
+        start.prepare()
     assert calls.asked == []
 
 
 def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(monkeypatch, calls):
     monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
     lacking(monkeypatch, "bertviz", "XStatic-jQuery", calls=calls)
-    setup.prepare()
+    start.prepare()
     (command,) = calls.asked
     assert "--no-deps" in command
     assert [part.split("==")[0] for part in command if "==" in part] == ["bertviz", "XStatic-jQuery"]
-    pinned = setup.REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+    pinned = start.REQUIREMENTS.read_text(encoding="utf-8").splitlines()
     assert all(any(line.split()[:1] == [part] for line in pinned) for part in command if "==" in part)
-    setup.prepare()
+    start.prepare()
     assert len(calls.asked) == 1
 
 
@@ -73,13 +73,13 @@ def test_colab_without_a_network_gets_a_plain_sentence(monkeypatch, calls):
     lacking(monkeypatch, "mpld3")
     calls.run.returncode = 1
     with pytest.raises(ImportError, match=r"could not install mpld3==.*network"):
-        setup.prepare()
+        start.prepare()
 
 
 def test_jupyter_shows_the_sentence_alone(monkeypatch, calls):
     lacking(monkeypatch, "conllu")
-    with pytest.raises(setup.PackagesMissing) as caught:
-        setup.prepare()
+    with pytest.raises(start.PackagesMissing) as caught:
+        start.prepare()
     (line,) = caught.value._render_traceback_()
     assert line == f"PackagesMissing: {caught.value}" and "The course needs conllu" in line
 
@@ -100,7 +100,7 @@ def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
     others = imported - colab_has - set(sys.stdlib_module_names) - {"utils"}
     packages = metadata.packages_distributions()
     installed = {name for module in others for name in packages[module]}
-    assert {"conllu", "SciencePlots"} <= installed <= set(setup.COLAB_LACKS)
+    assert {"conllu", "SciencePlots"} <= installed <= set(start.COLAB_LACKS)
 
 
 def test_set_up_cell_of_colab_says_plainly_that_it_cannot_fetch_the_course(tmp_path):
@@ -129,5 +129,5 @@ def test_set_up_cell_of_colab_says_plainly_that_it_cannot_fetch_the_course(tmp_p
 
 
 def test_every_package_that_colab_lacks_is_pinned():
-    text = setup.REQUIREMENTS.read_text(encoding="utf-8")
-    assert all(f"\n{name}==" in text for name in setup.COLAB_LACKS)
+    text = start.REQUIREMENTS.read_text(encoding="utf-8")
+    assert all(f"\n{name}==" in text for name in start.COLAB_LACKS)

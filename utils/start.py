@@ -1,4 +1,4 @@
-"""The setup room: where a notebook runs, and which packages are missing there."""
+"""Where a notebook runs, and which packages are missing there."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ NOTEBOOKS_USE = list(WORKS_WITH)
 class PackagesUnfit(ImportError):
     """What the notebooks need is not there as they need it: the message names it, and what mends it."""
 
-    def _render_traceback_(self) -> list[str]:
+    def _render_traceback_(self):
         """Let Jupyter show the message alone: the lines of this file would not help a learner."""
         return [f"{type(self).__name__}: {self}"]
 
@@ -39,7 +39,7 @@ class PackagesMissing(PackagesUnfit):
     """A package is not there at all."""
 
 
-def prepare() -> None:
+def prepare():
     """Make sure that the packages of the notebooks are there; the set-up cell of every notebook calls this.
 
     In Colab it installs the missing ones of COLAB_LACKS, in the versions of requirements.txt and nothing they depend
@@ -64,12 +64,12 @@ def prepare() -> None:
         )
 
 
-def missing(packages: list[str]) -> list[str]:
+def missing(packages):
     """Those of the packages that are not installed."""
     return [name for name in packages if not _installed(name)]
 
 
-def unfit() -> dict[str, str]:
+def unfit():
     """The versions of those packages that are too old or too new for the course, by the names of the packages."""
     versions = {name: metadata.version(name) for name in WORKS_WITH}
     return {
@@ -79,19 +79,19 @@ def unfit() -> dict[str, str]:
     }
 
 
-def _release(version: str) -> list[int]:
+def _release(version):
     """The numbers at the front of a version: of 2.13.0+cpu, [2, 13, 0]."""
     return [int(number) for number in re.match(r"[\d.]*", version)[0].split(".") if number]
 
 
-def _installed(package: str) -> bool:
+def _installed(package):
     try:
         return metadata.version(package) is not None  # None, or a KeyError: it was removed halfway
     except (metadata.PackageNotFoundError, KeyError):
         return False
 
 
-def _install(packages: list[str]) -> None:
+def _install(packages):
     if not packages:
         return
     wanted = _pinned(packages)
@@ -104,7 +104,7 @@ def _install(packages: list[str]) -> None:
     invalidate_caches()
 
 
-def _pinned(packages: list[str]) -> list[str]:
+def _pinned(packages):
     """The packages with their versions in requirements.txt, as name==version."""
     text = REQUIREMENTS.read_text(encoding="utf-8")
     pins = dict(re.findall(r"^([\w.-]+)(==\S+)", text, flags=re.MULTILINE))

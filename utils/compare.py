@@ -1,0 +1,142 @@
+"""The twin and the original: BERT's weights under the names of an `Encoder`, and the first tensor that differs."""
+
+import math
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+
+from .guards import require_comparable
+
+TWIN_NAMES = {  # BERT's name of a part: this module's. The longer ones come first.
+    "embeddings.word_embeddings.": "embeddings.token.",
+    "embeddings.token_type_embeddings.": "embeddings.segment.",
+    "embeddings.position_embeddings.": "embeddings.position.",
+    "embeddings.LayerNorm.": "embeddings.norm.",
+    "encoder.layer.": "layers.",
+    "attention.self.": "attention.",
+    "attention.output.dense.": "attention.output.",
+    "attention.output.LayerNorm.": "attention_norm.",
+    "intermediate.dense.": "feed_forward.expand.",
+    "output.dense.": "feed_forward.contract.",
+    "output.LayerNorm.": "feed_forward_norm.",
+}
+
+
+def twin_weights(model):
+    """Return the weights of a `BertModel` under the names of an `Encoder`. The pooler is left out, by name."""
+    weights = {}
+    for name, weight in model.state_dict().items():
+        if name.startswith("pooler."):
+            continue
+        for theirs, ours in TWIN_NAMES.items():
+            name = name.replace(theirs, ours)
+        weights[name] = weight
+    return weights
+
+
+class Comparison(NamedTuple):
+    """What `compare_with_bert` found. Its text shows no digits of differences that are within tolerance."""
+
+    table: pd.DataFrame  # a row a tensor, in the order of computation: "largest difference" and "equal"
+    first_difference: str | None  # the name of the first tensor that differs
+    tolerance: float
+
+    def __repr__(self):
+        within = f"< {self.tolerance:g}"
+        shown = [
+            within if row.equal else f"{row.difference:.1e}"
+            for row in self.table.set_axis(["difference", "equal"], axis=1).itertuples()
+        ]
+        text = self.table.assign(**{"largest difference": shown}).to_string()
+        return f"{text}\nThe first tensor that differs: {self.first_difference or 'none'}."
+
+
+TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+def compare_with_bert(encoder, model, inputs, tolerance=None):
+    """Run a twin and its BERT on the same inputs, and return a `Comparison` of what each layer computes.
+
+    `inputs` is what the tokenizer returns, with `return_tensors="pt"`. The tolerance is an absolute one: 1e-5
+    in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake, such
+    as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By hand
+    against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights, either,
+    and these are left out of the table.
+
+    Raises `TypeError` or `ValueError` if the model is no `BertModel` in eval mode, or the two differ in the
+    number of layers or in dtype.
+    """
+    require_comparable(encoder, model)
+    tolerance = tolerance_for(tolerance, model.dtype)
+    ours = record(encoder, encoder_places(encoder), inputs)
+    theirs = record(model, bert_places(model), inputs)
+    differences = {
+        name: largest_difference(ours[name], theirs[name])
+        for name in theirs
+        if ours[name] is not None and theirs[name] is not None
+    }
+    table = pd.DataFrame({"largest difference": differences})
+    table["equal"] = table["largest difference"] <= tolerance  # False for NaN, too
+    differing = table.index[~table["equal"]]
+    return Comparison(table, differing[0] if len(differing) else None, tolerance)
+
+
+def encoder_places(encoder):
+    """Return, for each tensor to compare, the module that puts it out and the tensor's index in a tuple."""
+    places = {"embeddings": (encoder.embeddings, 0)}
+    for number, layer in enumerate(encoder.layers, start=1):
+        places |= {
+            f"layer {number} attention weights": (layer.attention, 1),
+            f"layer {number} attention output": (layer.attention, 0),
+            f"layer {number} after the first norm": (layer.attention_norm, 0),
+            f"layer {number} feed-forward output": (layer.feed_forward, 0),
+            f"layer {number} output": (layer, 0),
+        }
+    return places
+
+
+def bert_places(model):
+    """Return the places of the same tensors, under the same names, in a `BertModel`."""
+    places = {"embeddings": (model.embeddings, 0)}
+    for number, layer in enumerate(model.encoder.layer, start=1):
+        places |= {
+            f"layer {number} attention weights": (layer.attention.self, 1),
+            f"layer {number} attention output": (layer.attention.output.dense, 0),
+            f"layer {number} after the first norm": (layer.attention.output.LayerNorm, 0),
+            f"layer {number} feed-forward output": (layer.output.dropout, 0),
+            f"layer {number} output": (layer, 0),
+        }
+    return places
+
+
+def record(model, places, inputs):
+    """Run the model on the inputs, and return by name what came out at each place."""
+    found = dict.fromkeys(places)
+
+    def keep(name, index):
+        def hook(module, args, output):
+            found[name] = output[index] if isinstance(output, tuple) else output
+
+        return hook
+
+    hooks = [module.register_forward_hook(keep(name, index)) for name, (module, index) in places.items()]
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def largest_difference(ours, theirs):
+    """Return the largest absolute difference of two tensors; infinity if their shapes differ."""
+    return (ours - theirs).abs().max().item() if ours.shape == theirs.shape else math.inf
+
+
+def tolerance_for(tolerance, dtype):
+    """Return the tolerance, by default that of the dtype. Refuse a dtype without one."""
+    if tolerance is None and dtype not in TOLERANCES:
+        raise ValueError(f"No tolerance is set for {dtype}. Give one, or compare in float64.")
+    return TOLERANCES[dtype] if tolerance is None else tolerance

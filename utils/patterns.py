@@ -1,0 +1,82 @@
+"""Patterns of attention, which need no grammar: how much a head attends to delimiters, to the next or the previous
+token, to the same token, to the other sentence."""
+
+import pandas as pd
+import torch
+
+from .guards import require_attentions, require_pair, require_targets
+
+
+def pattern_targets(tokens, sentence_b_start=None):
+    """For each pattern, which keys are targets of which queries: a dict of bool tensors (query, key).
+
+    "delimiter": the key is [CLS] or [SEP]. "next", "previous": the key stands one place after or before the query.
+    "identical": the key has the query's text (so each word is a target of itself); no delimiters.
+    With sentence_b_start, the index of the first token of sentence B, there are two more. "identical across": as
+    "identical", in the other sentence. "other sentence": every word of the other sentence; no delimiters.
+
+    tokens: the text of each position of one input, with its special tokens and without padding.
+    Raises TypeError when tokens is a string or empty, ValueError when sentence B would be empty.
+    """
+    require_pair(tokens, sentence_b_start)
+    count = len(tokens)
+    query, key = torch.arange(count)[:, None], torch.arange(count)  # (query, 1) and (key,)
+    delimiter = torch.tensor([token in ("[CLS]", "[SEP]") for token in tokens])  # (key,)
+    same_text = torch.tensor([[one == other for other in tokens] for one in tokens])  # (query, key)
+    targets = {
+        "delimiter": delimiter.repeat(count, 1),
+        "next": key == query + 1,
+        "previous": key == query - 1,
+        "identical": same_text & ~delimiter,
+    }
+    if sentence_b_start is not None:
+        crosses = (query < sentence_b_start) != (key < sentence_b_start)
+        targets["identical across"] = targets["identical"] & crosses
+        targets["other sentence"] = crosses & ~delimiter & ~delimiter[:, None]
+    return targets
+
+
+def weight_on(weights, targets):
+    """The weight on the targets, added up for each query, as a mean over the queries that have a target.
+
+    weights: (layers, heads, query, key), or any shape that ends in (query, key). targets: bool (query, key).
+    Returns the leading axes, (layers, heads); NaN when no query has a target. Raises ValueError when the shapes differ.
+    """
+    require_targets(weights, targets)
+    on_targets = (weights * targets).sum(dim=-1)  # (layers, heads, query)
+    return on_targets[..., targets.any(dim=-1)].mean(dim=-1)  # (layers, heads)
+
+
+def score_patterns(attentions, tokens, sentence_b_start=None):
+    """How much of its attention each head gives to each pattern: a row for each head, a column for each pattern.
+
+    Returns a DataFrame.
+    attentions: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions` of one text.
+    tokens, sentence_b_start: as in pattern_targets. Without sentence_b_start the two patterns of a pair are left out.
+    The index names heads as in prose: "1-3" is layer 1, head 3. Scores are from 0 to 1; a head that spreads its
+    attention evenly scores the share of keys that are targets. A pattern without a target in this text is NaN.
+    Raises ValueError or TypeError when the arguments do not fit together.
+    """
+    targets = pattern_targets(tokens, sentence_b_start)
+    require_attentions(attentions, len(tokens))
+    weights = [layer.detach().cpu().double() for layer in attentions]  # each (1, heads, query, key)
+    weights = torch.cat(weights)  # (layers, heads, query, key)
+    layers, heads = weights.shape[:2]
+    names = [f"{layer + 1}-{head + 1}" for layer in range(layers) for head in range(heads)]
+    columns = {pattern: weight_on(weights, there).flatten() for pattern, there in targets.items()}
+    return pd.DataFrame(columns, index=pd.Index(names, name="head"))
+
+
+def best_heads(scores, count=3):
+    """The best heads for each pattern: a DataFrame of pattern, rank, head, layer index, head index and score.
+
+    scores: a DataFrame from score_patterns, or a mean of several such tables.
+    count: how many heads a pattern, best first.
+    The indices are 0-based. A pattern that is NaN has no rows.
+    """
+    rows = []
+    for pattern in scores:
+        for rank, (name, score) in enumerate(scores[pattern].dropna().nlargest(count).items(), start=1):
+            layer, head = (int(number) - 1 for number in name.split("-"))
+            rows.append((pattern, rank, name, layer, head, score))
+    return pd.DataFrame(rows, columns=["pattern", "rank", "head", "layer index", "head index", "score"])

@@ -1,0 +1,188 @@
+"""The page of a view, which needs no network, and the frame that shows it before its static picture.
+
+bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
+from a server. Here its drawing code runs unchanged inside one self-contained page, `page.html`: d3 and jQuery are in
+the page, and the numbers are packed as bytes.
+"""
+
+import base64
+import html
+import io
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import metadata
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from .panels import read_sentence_b_start
+
+SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
+
+
+@dataclass
+class View:
+    """An interactive page and its static picture. A notebook shows it when it is the last line of a cell.
+
+    With COURSE_STATIC_VIEWS=1 in the environment only the picture and the text are emitted.
+    """
+
+    text: str  # one line that says what is drawn
+    html: str  # the whole interactive page
+    height: int  # of the page, in pixels
+    draw: Callable  # () -> a matplotlib Figure, the static picture
+    sharpness: float = 2  # pixels of the picture for one of the page
+    width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
+
+    @cached_property
+    def png(self):
+        """The static picture as a PNG: more pixels than the page has keep lines sharp, 256 colours keep it small."""
+        drawn, small = io.BytesIO(), io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
+            self.draw().savefig(drawn, dpi=100 * self.sharpness, facecolor="white")
+        picture = (
+            Image.open(drawn)
+            .convert("RGB")
+            .quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        )
+        picture.save(small, "PNG", optimize=True)
+        return small.getvalue()
+
+    def save(self, path):
+        """Write the interactive page to a file that any browser opens, and return its path.
+
+        Raises OSError when the file cannot be written.
+        """
+        path = Path(path)
+        try:
+            path.write_text(self.html, encoding="utf-8")
+        except OSError as error:
+            raise OSError(
+                f"The page cannot be written to {path} ({error.strerror}). Give a path in another folder."
+            ) from None
+        return path
+
+    def __repr__(self):
+        return self.text
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        picture = base64.b64encode(self.png).decode("ascii")
+        width, height = (
+            round(int.from_bytes(self.png[at : at + 4], "big") / self.sharpness) for at in (16, 20)
+        )  # from the PNG header
+        data = {"text/plain": self.text, "image/png": picture}
+        if os.environ.get("COURSE_STATIC_VIEWS") != "1":
+            data["text/html"] = _frame(self, picture, width)
+        return data, {"image/png": {"width": width, "height": height}}
+
+
+def make_page(kind, title, menus, data, display_mode):
+    """Fill page.html. The text of tokens enters only as JSON, in which `<` cannot end a script."""
+    if display_mode not in SHADES:
+        raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
+    if len(data["attention"]) > 1:
+        menus += menu("filter", "Attention", data["attention"])
+    data |= {"kind": kind, "default_filter": "0", "root_div_id": "view", "display_mode": display_mode}
+    parts = {
+        "title": html.escape(title),
+        "mode": display_mode,
+        "menus": menus,
+        "background": SHADES[display_mode],
+        "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
+        "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
+        "bertviz": _bertviz(f"{kind}_view.js"),
+    }
+    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    return re.sub(
+        r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page
+    )  # one pass: no part is searched again
+
+
+def menu(name, label, choices=()):
+    options = "".join(
+        f'<option value="{i}">{html.escape(choice["name"])}</option>' for i, choice in enumerate(choices)
+    )
+    return f'<label>{label}: <select id="{name}">{options}</select></label>'
+
+
+def _bertviz(script):
+    """bertviz's drawing code, without the addresses it would fetch its libraries from."""
+    code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
+    return re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+
+
+@lru_cache
+def _library(package, path):
+    """A JavaScript file of an installed package, without indentation and without lines that only comment."""
+    try:
+        file = Path(metadata.distribution(package).locate_file(path))
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except (metadata.PackageNotFoundError, OSError):
+        raise ImportError(
+            f"The views need {path} of the package {package}. Run `pip install {package}`."
+        ) from None
+    return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
+
+
+def _frame(view, picture, width):
+    """The page in a frame that covers its static picture, which shows when no frame or no script is allowed."""
+    page = view.html.replace("&", "&amp;").replace("'", "&#39;")
+    text = html.escape(view.text)
+    room = f"min-height:{view.height}px"
+    if view.width:
+        room = f"aspect-ratio:{view.width}/{view.height};max-height:{view.height}px"
+    return (
+        f'<div style="display:grid;{room}">'
+        f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
+        f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
+        f"srcdoc='{page}'></iframe></div>"
+    )
+
+
+def make_choices(panels, sentence_b_start):
+    """What the menu of attention offers: the panels, and the parts of a pair."""
+    choices = [_pack(panel) for panel in panels]
+    if sentence_b_start is not None:
+        tokens = panels[0].query_tokens
+        choices += sentence_choices(tokens, read_sentence_b_start(sentence_b_start, len(tokens)))
+    return choices
+
+
+def sentence_choices(tokens, start):
+    """The four parts of a pair, cut out of the first panel in the page, so that no weight is stored twice."""
+    spans = {"A": [0, start], "B": [start, len(tokens)]}
+    return [
+        {
+            "name": f"Sentence {query} -> Sentence {key}",
+            "left_text": tokens[slice(*spans[query])],
+            "right_text": tokens[slice(*spans[key])],
+            "rows": spans[query],
+            "columns": spans[key],
+        }
+        for query, key in ("AA", "BB", "AB", "BA")
+    ]
+
+
+def _pack(panel):
+    """A panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
+    levels = (panel.weights.double() * 255).round().to(torch.uint8).cpu()
+    return {
+        "name": panel.name,
+        "left_text": panel.query_tokens,
+        "right_text": panel.key_tokens,
+        "shape": list(levels.shape),
+        "weights": base64.b64encode(bytes(levels.flatten().tolist())).decode("ascii"),
+    }
+
+
+def floats(numbers):
+    """The numbers as float32 in base64, low byte first."""
+    return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")

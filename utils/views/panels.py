@@ -1,0 +1,193 @@
+"""What a view draws, read from its arguments: panels of weights with their tokens, and indices. Misfits are refused."""
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
+MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
+MOST_GRID_LINES = 400_000  # of the model view, which draws every head at once
+NO_WEIGHTS = (
+    "The model returned no attention weights. "
+    'Load it with attn_implementation="eager" and call it with output_attentions=True.'
+)
+
+
+@dataclass
+class Panel:
+    """What the menu of a view offers at a time: the weights from one list of tokens to another, or to itself."""
+
+    name: str
+    weights: torch.Tensor  # (layers, heads, query, key)
+    query_tokens: list[str]
+    key_tokens: list[str]
+
+
+def read_panel(name, argument, attention, **tokens):
+    """A panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
+    weights = _read_weights(attention, argument)
+    tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
+    _require_token_count(weights, tokens, argument)
+    lists = list(tokens.values())
+    return Panel(name, weights, lists[0], lists[-1])
+
+
+def encoder_decoder_panels(
+    encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
+):
+    encoder, decoder = {"encoder_tokens": encoder_tokens}, {"decoder_tokens": decoder_tokens}
+    given = (
+        ("Encoder", encoder_attention, encoder),
+        ("Decoder", decoder_attention, decoder),
+        ("Cross", cross_attention, decoder | encoder),
+    )
+    panels = [
+        read_panel(name, f"{name.lower()}_attention", attention, **tokens)
+        for name, attention, tokens in given
+        if attention is not None
+    ]
+    _require_same_heads(panels)
+    return panels
+
+
+def most_tokens(panels):
+    """The tokens of the longest list: so many lines of text the view is high."""
+    return max(max(panel.weights.shape[2:]) for panel in panels)
+
+
+def warn_if_slow(panels):
+    count = most_tokens(panels)
+    if count > SMOOTH_TOKENS:
+        lines = max(panel.weights[0, 0].numel() for panel in panels)
+        warnings.warn(
+            f"{count} tokens make {lines:,} lines a head: the view will be slow. "
+            f"Up to {SMOOTH_TOKENS} tokens it is quick, so cut the text if you can.",
+            stacklevel=3,
+        )
+
+
+def _read_weights(attention, name):
+    """One tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
+    if attention is None or len(attention) == 0 or any(layer is None for layer in attention):
+        raise ValueError(NO_WEIGHTS)
+    if not all(isinstance(layer, torch.Tensor) for layer in attention):
+        raise TypeError(f"{name} holds one tensor a layer: pass outputs.{name}s as it is.")
+    shapes = [tuple(layer.shape) for layer in attention]
+    if len(shapes[0]) != 4:
+        raise ValueError(
+            f"A layer of {name} has the shape {shapes[0]}; it must be (1, heads, query, key). "
+            f"Pass outputs.{name}s as it is."
+        )
+    if len(set(shapes)) > 1:
+        other = next(shape for shape in shapes if shape != shapes[0])
+        raise ValueError(f"Every layer must have the same shape, but {name} holds {shapes[0]} and {other}.")
+    if shapes[0][0] != 1:
+        raise ValueError(
+            f"{name} holds a batch of {shapes[0][0]} texts, and a view shows one. "
+            f"For the first, pass [layer[:1] for layer in {name}] and cut its padding off."
+        )
+    weights = torch.cat([layer.detach() for layer in attention])  # (layers, heads, query, key)
+    # A weight of 1 may be rounded upwards: in bfloat16 to 1.008.
+    slack = max(0.001, torch.finfo(weights.dtype).eps) if weights.is_floating_point() else 0.001
+    if not ((weights >= -slack) & (weights <= 1 + slack)).all():  # also False for NaN
+        raise ValueError(
+            f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
+            "Pass the weights after softmax."
+        )
+    return weights.clamp(0, 1)
+
+
+def read_tokens(tokens, name, attention_name):
+    if tokens is None or isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
+        raise TypeError(
+            f"{attention_name} needs {name}: a list of strings, one for each position. "
+            "tokenizer.convert_ids_to_tokens(input_ids[0]) makes it."
+        )
+    return list(tokens)
+
+
+def read_index(name, index, count):
+    if isinstance(index, bool) or not hasattr(index, "__index__"):
+        raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.")
+    if not 0 <= index < count:
+        what = next(what for what in ("layer", "head", "token") if what in name) + "s"
+        there = "The text" if what == "tokens" else "The model"
+        raise ValueError(
+            f"{name}: index {index} is out of range. {there} has {count} {what}, with indices 0 to {count - 1}."
+        )
+    return int(index)
+
+
+def read_indices(name, indices, count):
+    """A list of indices, each once. None means all, and a single number means a list of one."""
+    if indices is None:
+        return list(range(count))
+    indices = [indices] if hasattr(indices, "__index__") else list(indices)
+    if not indices:
+        raise ValueError(f"{name} is empty, so there is nothing to draw. Leave it out to see all.")
+    return list(dict.fromkeys(read_index(name, index, count) for index in indices))
+
+
+def read_sentence_b_start(start, count):
+    if isinstance(start, bool) or not hasattr(start, "__index__"):
+        raise TypeError(f"sentence_b_start takes a whole number, not {start!r}.")
+    if not 0 < start < count:
+        raise ValueError(
+            f"sentence_b_start is {int(start)}, but sentence B must start between 1 and {count - 1}. "
+            "Leave it out when there is no sentence B."
+        )
+    return int(start)
+
+
+def require_no_other(stacks, **single):
+    """Refuse the arguments of a single stack beside those of an encoder-decoder, and tokens without attention."""
+    if mixed := [name for name, value in single.items() if value is not None]:
+        given = [name for name, value in stacks.items() if value is not None]
+        raise ValueError(
+            f"{', '.join(mixed)} is for a single stack, {', '.join(given)} for an encoder-decoder. "
+            "Give the arguments of one kind."
+        )
+    if all(value is None for name, value in stacks.items() if name.endswith("_attention")):
+        raise ValueError(NO_WEIGHTS)
+
+
+def _require_token_count(weights, tokens, name):
+    """`tokens` holds, by the names of the arguments, the one list or that of the queries and that of the keys."""
+    counts = [len(names) for names in tokens.values()]
+    if tuple(weights.shape[2:]) != (counts[0], counts[-1]):
+        there = " and ".join(f"{len(names)} {argument}" for argument, names in tokens.items())
+        raise ValueError(
+            f"{name} has {weights.shape[2]} query and {weights.shape[3]} key positions, but there are {there}. "
+            "Take both from the same input, with its special tokens."
+        )
+    if max(counts) > MOST_TOKENS:
+        shorter = " and ".join(f"{argument}[:{SMOOTH_TOKENS}]" for argument in tokens)
+        raise ValueError(
+            f"{max(counts)} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. "
+            f"Cut the text, or pass [layer[..., :{SMOOTH_TOKENS}, :{SMOOTH_TOKENS}] for layer in {name}] "
+            f"and {shorter}."
+        )
+
+
+def _require_same_heads(panels):
+    """The page has one menu of layers and one row of heads for all panels."""
+    first = panels[0]
+    for panel in panels[1:]:
+        if panel.weights.shape[:2] != first.weights.shape[:2]:
+            sizes = [f"{p.name.lower()}_attention {tuple(p.weights.shape[:2])}" for p in (first, panel)]
+            raise ValueError(
+                f"(layers, heads) of {' and of '.join(sizes)} differ, but a view has one choice of them for all. "
+                "Draw each in a view of its own."
+            )
+
+
+def require_grid_lines(panel):
+    """The model view draws a line for every weight of every head that is included."""
+    lines = panel.weights.numel()
+    if lines > MOST_GRID_LINES:
+        layers, heads = panel.weights.shape[:2]
+        raise ValueError(
+            f"{layers} layers of {heads} heads make {lines:,} lines, which would freeze the browser; at most "
+            f"{MOST_GRID_LINES:,} are drawn. Choose fewer with include_layers and include_heads, or cut the text."
+        )
