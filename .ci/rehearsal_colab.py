@@ -66,7 +66,7 @@ def colab_packages() -> Path:
         (KEPT / ".gitignore").write_text("*\n", encoding="utf-8")
         make = ("venv", "--seed", "--clear", str(folder), "--python")
         if uv(*make, COLAB_PYTHON).returncode:
-            must_work(uv(*make, getattr(sys, "_base_executable", sys.executable)))
+            must_work(uv(*make, sys.executable))
         install = ("pip", "install", "--python", str(python))
         must_work(uv(*install, *COLAB_HOLDS))
         must_work(uv(*install, "--no-deps", *COLAB_HOLDS_ALONE))
