@@ -4,6 +4,7 @@ import os
 
 import jupyter_client
 import nbval.kernel
+import nbval.plugin
 
 from runner import own_sockets
 
@@ -18,3 +19,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Else nbval's kernels now and then take each other's ports: see .ci/runner.py.
 nbval.kernel.KernelManager = lambda **named: jupyter_client.KernelManager(**named, **own_sockets())
+
+
+def pytest_collection_modifyitems(items):
+    """On a loaded machine an output may come more than nbval's five seconds after the cell has ended."""
+    for item in items:
+        if isinstance(item, nbval.plugin.IPyNbCell):
+            item.output_timeout = 120
