@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,10 +53,8 @@ def environment(name: str, hub: str, cache: Path) -> dict[str, str]:
 def with_model(path: Path, name: str, hub: str, place: Path, shown: list[str] | None = None) -> Rehearsal:
     """A notebook, run to its end with this model. What it shows as text is added to `shown`."""
     rehearsal = Rehearsal(name, path.name)
-    begin = time.perf_counter()
     cache = place if place.name == "cache" else place / f"cache-{name}-{path.stem}"
     played = play(course.read(path).cells, environment(name, hub, cache), course.NOTEBOOKS)
-    rehearsal.seconds = time.perf_counter() - begin
     if played.error:
         rehearsal.troubles.append(played.told(path.name))
     if shown is not None:

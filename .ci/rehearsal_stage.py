@@ -39,9 +39,8 @@ HEADER = f"{'where':38} {'notebook':38} {'seconds':>7} {'installed':>9}"
 
 @dataclass
 class Played:
-    """What a kernel made of some cells: the seconds of each code cell, the first error, and how many there were."""
+    """What a kernel made of some cells: the first error, and how many there were."""
 
-    seconds: list[float] = field(default_factory=list)
     errors: int = 0
     error: str = ""  # class and text of the first error, empty if there was none
     trace: str = ""  # as the learner sees it
@@ -60,7 +59,7 @@ def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = 
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     notebook, played = nbformat.v4.new_notebook(cells=cells), Played()
-    begun, ended = {}, {}  # number of a cell: when
+    begun, ended = [], []  # the numbers of cells
     with tempfile.TemporaryFile("w+") as said:  # what the kernel's process says outside its cells
         lost = []
         try:
@@ -70,8 +69,8 @@ def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = 
                 kernels=kernels,
                 process={"env": env, "stdout": said, "stderr": said},
                 allow_errors=go_on,
-                on_cell_execute=lambda cell, cell_index: begun.update({cell_index: time.perf_counter()}),
-                on_cell_executed=lambda cell_index, **_: ended.update({cell_index: time.perf_counter()}),
+                on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
+                on_cell_executed=lambda cell_index, **_: ended.append(cell_index),
             )
         except CellExecutionError:
             pass  # it stands among the outputs
@@ -80,7 +79,6 @@ def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = 
             lost = [(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", said.read())]
     for index in begun:
         cell = notebook.cells[index]
-        played.seconds.append(ended.get(index, time.perf_counter()) - begun[index])
         errors = [] if index in ended else lost
         for output in cell.outputs:
             played.shown += output.get("text", "") + output.get("data", {}).get("text/plain", "")
@@ -107,7 +105,9 @@ def at_a_time(jobs: list[Callable[[], Rehearsal]]) -> list[Rehearsal]:
     """Do the jobs, a few at a time, and say what came of each as soon as it is known."""
 
     def report(job: Callable[[], Rehearsal]) -> Rehearsal:
+        begin = time.perf_counter()
         done = job()
+        done.seconds = time.perf_counter() - begin
         print(done.row(), flush=True)
         for trouble in done.troubles:
             print(re.sub("^", "    ", trouble, flags=re.MULTILINE), flush=True)
