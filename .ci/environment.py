@@ -124,13 +124,18 @@ def one_at_a_time():
 
 
 def make_venv():
-    """Make .venv from nothing, with uv in it. Where this Python does not fit, let uv find another one."""
+    """Make .venv from nothing, with uv in it. Where this Python does not fit, uv looks for another one."""
     this, oldest, newest = map(dotted, (sys.version_info, OLDEST, NEWEST))
+    no_other = (
+        f"\nThe course needs Python {oldest} to {newest}, this is Python {this}, and no other was found. "
+        "Install one and name it, for example: make lab PYTHON=python3.12"
+    )
     if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
-        sys.exit(
+        no_venv = (
             f"\nPython {this} ({sys.executable}) cannot make environments: its venv module is missing. "
             f"On Debian and Ubuntu, run as root: apt install python{this}-venv"
         )
+        sys.exit(no_venv if fits(sys.version_info) else no_other)
     if os.path.islink(VENV):
         os.remove(VENV)  # what it leads to belongs to somebody else
     write_stamp("")
@@ -142,10 +147,7 @@ def make_venv():
     if not fits(sys.version_info):
         print(f"Python {this} does not fit. Looking for another one, here and in the network.", flush=True)
         if call(install_uv) or uv("venv", "--clear", "--seed", "--python", f">={oldest},<={newest}.99", VENV):
-            sys.exit(
-                f"\nThe course needs Python {oldest} to {newest}, this is Python {this}, and no other was found. "
-                "Install one and name it, for example: make lab PYTHON=python3.12"
-            )
+            sys.exit(no_other)
     stop_if(call(install_uv), "uv could not be installed; pip says why above. Check the network connection")
 
 
