@@ -7,6 +7,8 @@ PYTHON ?= python3
 ARGS ?=
 
 IN_VENV := .venv/bin/python
+# uv, with the settings of pip on this machine
+UV := .ci/environment.py uv
 PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
 
 # The first start asks nothing and calls no outside host.
@@ -20,6 +22,13 @@ LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),
 
 # An older CPU: no vector instructions, one thread.
 OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
+
+# How constraints.txt is resolved: for every system and every Python from the oldest on, with one version each.
+RESOLVE := --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
+	--no-annotate --quiet --custom-compile-command "make constraints" --output-file constraints.txt
+
+# What requirements.txt pins itself is left out.
+RESOLVE += $(shell sed -n 's/==.*//p' requirements.txt | sed 's/^/--no-emit-package /')
 
 .PHONY: help environment lab test test-portable rehearse notebooks site publish constraints bench format python
 
@@ -53,7 +62,7 @@ publish: environment ## write the repository's address everywhere: make publish 
 	$(IN_VENV) .ci/course.py publish $(REPO)
 
 constraints: python ## resolve requirements.txt anew and write constraints.txt
-	@"$(PYTHON)" .ci/environment.py constraints
+	@sed '/^-c/d' requirements.txt | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
 
 bench: environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
 	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)
