@@ -106,9 +106,9 @@ def page(notebook):
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
     text = "# Licences\n\n" + re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8"))
-    for package in ("bertviz", "mpld3"):
+    for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
-            if file.name == "LICENSE":
+            if file.stem == "LICENSE":
                 text += f"\n\n## {package}\n\n```text\n{file.read_text(encoding='utf-8')}\n```\n"
     return text
 
