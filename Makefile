@@ -56,7 +56,12 @@ notebooks: environment ## generate badges and navigation, then execute every not
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
 site: environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
-	$(IN_VENV) .ci/pages.py $(ARGS)
+	@$(IN_VENV) .ci/environment.py uv pip install --quiet --requirement .ci/site.txt
+	$(IN_VENV) .ci/site/build.py $(ARGS)
+
+links: environment ## ask for each link of the pages that `make site` makes
+	@$(IN_VENV) .ci/environment.py uv pip install --quiet --requirement .ci/site.txt
+	$(IN_VENV) .ci/site/build.py --links
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
