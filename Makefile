@@ -10,6 +10,8 @@ IN_VENV := .venv/bin/python
 # uv, with the settings of pip on this machine
 UV := .ci/environment.py uv
 PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
+# A tool in an environment of its own.
+TOOL := $(IN_VENV) $(UV) tool run
 
 # The first start asks nothing and calls no outside host.
 LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \
@@ -30,7 +32,8 @@ RESOLVE := --universal --python-version 3.11 --fork-strategy fewest --upgrade --
 # What requirements.txt pins itself is left out.
 RESOLVE += $(shell sed -n 's/==.*//p' requirements.txt | sed 's/^/--no-emit-package /')
 
-.PHONY: help environment lab test test-portable rehearse notebooks site publish constraints bench format python
+.PHONY: help environment lab check test test-portable rehearse validate notebooks site links publish constraints \
+	bench format python
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +44,11 @@ environment: python ## make .venv and install the packages, unless that is done 
 lab: environment ## open JupyterLab on the first notebook
 	@$(IN_VENV) -m jupyterlab $(LAB) $(ARGS)
 
+check: environment ## check the code and the rooms of utils, in under a minute (or some: ARGS="-k mask")
+	$(IN_VENV) -m ruff check
+	$(IN_VENV) -m ruff format --check
+	$(IN_VENV) -m pytest tests -m "not slow and not browser" -n 2 --dist loadfile --durations 3 $(ARGS)
+
 test: environment ## check the code, run every test, compare every notebook with its stored outputs
 	$(IN_VENV) -m ruff check
 	$(IN_VENV) -m ruff format --check
@@ -49,6 +57,13 @@ test: environment ## check the code, run every test, compare every notebook with
 test-portable: environment ## compare the notebooks again, computing as an older CPU would
 	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
 
+validate: environment ## check the workflows and CITATION.cff
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOL) zizmor==1.32.0 --offline --quiet --persona pedantic .github
+	$(TOOL) cffconvert==2.0.0 --validate
+
 rehearse: environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
 	$(IN_VENV) .ci/rehearse.py $(ARGS)
 
@@ -56,11 +71,11 @@ notebooks: environment ## generate badges and navigation, then execute every not
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
 site: environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
-	@$(IN_VENV) .ci/environment.py uv pip install --quiet --requirement .ci/site.txt
+	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
 	$(IN_VENV) .ci/site/build.py $(ARGS)
 
 links: environment ## ask for each link of the pages that `make site` makes
-	@$(IN_VENV) .ci/environment.py uv pip install --quiet --requirement .ci/site.txt
+	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
 	$(IN_VENV) .ci/site/build.py --links
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name

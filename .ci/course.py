@@ -20,8 +20,9 @@ from pathlib import Path
 
 import nbformat
 
+from runner import NOTEBOOKS, execute
+
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = ROOT / "notebooks"
 README = ROOT / "README.md"
 PYPROJECT = ROOT / "pyproject.toml"
 REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
@@ -164,23 +165,6 @@ def generate() -> None:
             cell.source = made.get(cell.id, cell.source)
         write(path, notebook)
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
-
-
-def execute(notebook, first: str = "") -> None:
-    """Run the cells of a notebook in a fresh kernel, in the folder of the notebooks. `first` is run before them."""
-    from nbclient import NotebookClient
-
-    client = NotebookClient(
-        notebook,
-        timeout=600,
-        kernel_name="python3",
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-    )
-    if first:
-        client.on_notebook_start = lambda **_: client.kc.execute(first, silent=True, store_history=False)
-    client.execute()
 
 
 def run(path: Path) -> None:

@@ -18,20 +18,25 @@ ROOT = course.ROOT
 sys.path.append(str(ROOT))
 KEPT = ROOT / ".rehearsal"
 
-# What Colab holds (August 2026), as far as it installs here: torch and Python are those of this machine.
+# What Colab holds, by its own list of August 2026. Without a Python 3.13, this machine's Python and torch stand in.
+COLAB_PYTHON = "3.13"
 COLAB_HOLDS = [
-    "torch==2.13.0",
-    "numpy==2.0.2",
-    "transformers==5.15.*",
+    "torch==2.11.*; python_version >= '3.13'",
+    "torch==2.13.0; python_version < '3.13'",
+    "numpy==2.1.3",
+    "transformers==5.15.0",
+    "huggingface_hub==1.27.0",
+    "tokenizers==0.22.2",
     "pandas==2.2.3",
-    "matplotlib==3.10.*",
+    "matplotlib==3.10.0",
+    "pillow==11.3.0",
     "ipython==7.34.0",
     "ipykernel==6.17.1",
-    "tqdm==4.67.1",
+    "tqdm==4.67.3",
 ]
 # These would bring JupyterLab along, which Colab does not have.
 COLAB_HOLDS_ALONE = [
-    "ipywidgets==7.7.*",
+    "ipywidgets==7.7.1",
     "widgetsnbextension==3.6.*",
     "jupyterlab_widgets==1.1.*",
     "ipython_genutils",
@@ -51,37 +56,45 @@ LAUNCHER = (
 
 def colab_packages() -> Path:
     """The folder of the packages that Colab holds, in an environment that is built when it is not there yet."""
-    key = "\n".join([sys.version, *COLAB_HOLDS, "alone", *COLAB_HOLDS_ALONE])
+    key = "\n".join([COLAB_PYTHON, *COLAB_HOLDS, "alone", *COLAB_HOLDS_ALONE])
     folder = KEPT / f"colab-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     python, done = folder / "bin" / "python", folder / "done"
     if not done.is_file():
-        print(
-            "Building an environment that holds what Colab holds. This takes minutes, the first time.",
-            flush=True,
-        )
+        print("Building an environment that holds what Colab holds, the first time.", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         KEPT.mkdir(exist_ok=True)
         (KEPT / ".gitignore").write_text("*\n", encoding="utf-8")
-        steps = [
-            [getattr(sys, "_base_executable", sys.executable), "-m", "venv", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", *COLAB_HOLDS],
-            [str(python), "-m", "pip", "install", "--quiet", "--no-deps", *COLAB_HOLDS_ALONE],
-            # Else the first notebook would say that matplotlib builds its font cache.
-            [str(python), "-c", "import matplotlib.font_manager"],
-        ]
+        make = ("venv", "--seed", "--clear", str(folder), "--python")
+        if uv(*make, COLAB_PYTHON).returncode:
+            must_work(uv(*make, sys.executable))
+        install = ("pip", "install", "--python", str(python))
+        must_work(uv(*install, *COLAB_HOLDS))
+        must_work(uv(*install, "--no-deps", *COLAB_HOLDS_ALONE))
+        # Else the first notebook would say that matplotlib builds its font cache.
         env = clean_environment() | {"MPLCONFIGDIR": str(folder / "matplotlib")}
-        for step in steps:
-            ran = subprocess.run(step, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if ran.returncode:
-                raise CannotRehearse(
-                    f"{ran.stdout}\nThe environment could not be built; the reason stands above. "
-                    "Check the network connection, then run the same command again."
-                )
+        subprocess.run([str(python), "-c", "import matplotlib.font_manager"], env=env, check=True)
         done.touch()
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
     unwanted = COLAB_LACKS & {name(line) for line in freeze(python)}
     assert not unwanted, f"Colab does not have {unwanted}"
     return packages
+
+
+def python_of(packages: Path) -> Path:
+    return packages.parents[2] / "bin" / "python"
+
+
+def uv(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / ".ci" / "environment.py"), "uv", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def must_work(ran: subprocess.CompletedProcess) -> None:
+    if ran.returncode:
+        raise CannotRehearse(
+            f"{ran.stdout}\nThe environment could not be built; the reason stands above. "
+            "Check the network connection, then run the same command again."
+        )
 
 
 def freeze(python: Path) -> list[str]:
@@ -103,10 +116,8 @@ class ColabMachine:
     def __init__(self, folder: Path, packages: Path, bare: Path):
         self.folder, self.content, self.kernels = folder, folder / "content", folder / "kernels"
         self.python, self.log = folder / "env" / "bin" / "python", folder / "pip.log"
-        base = getattr(sys, "_base_executable", sys.executable)
-        subprocess.run(
-            [base, "-m", "venv", "--without-pip", str(folder / "env")], check=True, env=clean_environment()
-        )
+        make = [str(python_of(packages)), "-m", "venv", "--without-pip", str(folder / "env")]
+        subprocess.run(make, check=True, env=clean_environment())
         own = next((folder / "env" / "lib").glob("python3.*")) / "site-packages"
         (own / "colab.pth").write_text(f"{packages}\n", encoding="utf-8")  # pip stands there, too
         (own / "google" / "colab").mkdir(parents=True)
@@ -289,8 +300,8 @@ def rehearse_colab(paths: list[Path], bare: Path) -> list[Rehearsal]:
 def held(packages: Path) -> list[str]:
     """The versions that matter, as they were installed."""
     shown = {name(line) for line in COLAB_HOLDS + COLAB_HOLDS_ALONE[:1]}
-    python = packages.parents[2] / "bin" / "python"
-    return [f"Python {sys.version.split()[0]}", *(line for line in freeze(python) if name(line) in shown)]
+    python = python_of(packages)
+    return [packages.parent.name, *(line for line in freeze(python) if name(line) in shown)]
 
 
 # --- The course as it would be cloned

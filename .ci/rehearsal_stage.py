@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import runner
+
 AT_A_TIME = 2  # notebooks
-SECONDS_FOR_A_CELL = 600
 
 
 class CannotRehearse(Exception):
@@ -54,60 +55,41 @@ class Played:
 
 
 def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = None, go_on=False) -> Played:
-    """Run code cells in a fresh kernel, in this folder and environment, up to the first error (or beyond it).
-
-    `kernels` holds the description of the kernel; without it, the kernel is that of the Python that runs this.
-    """
+    """Run code cells in a fresh kernel, in this folder and environment, up to the first error (or beyond it)."""
     import nbformat
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellControlSignal, CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    manager = AsyncKernelManager(kernel_name="colab" if kernels else "python3")
-    if kernels:
-        manager.kernel_spec_manager = KernelSpecManager(
-            kernel_dirs=[str(kernels)], ensure_native_kernel=False
-        )
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(
-        notebook,
-        km=manager,
-        timeout=SECONDS_FOR_A_CELL,
-        startup_timeout=120,
-        record_timing=False,
-        coalesce_streams=True,
-        allow_errors=True,
-        resources={"metadata": {"path": str(folder)}},
-    )
-    played = Played()
-    with (
-        tempfile.TemporaryFile("w+") as said,  # what the kernel's process says outside its cells
-        client.setup_kernel(env=env, stdout=said, stderr=said, cleanup_kc=True),
-    ):
-        for index, cell in enumerate(notebook.cells):
-            if cell.cell_type != "code":
-                continue
-            begin = time.perf_counter()
-            found = ("", "")
-            try:
-                client.execute_cell(cell, index)
-            except (DeadKernelError, CellTimeoutError, CellControlSignal) as error:
-                said.seek(0)
-                found = (f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", said.read())
-            played.seconds.append(time.perf_counter() - begin)
-            for output in cell.outputs:
-                played.shown += output.get("text", "") + output.get("data", {}).get("text/plain", "")
-                if output.output_type == "error":
-                    found = (f"{output.ename}: {output.evalue}", without_colours("\n".join(output.traceback)))
-            if not found[0]:
-                continue
-            played.errors += 1
-            if played.errors == 1:
-                played.error, played.trace = found
-                played.place = f"cell {cell.id} (number {index + 1} from the top)"
-            if not go_on:
-                break
+    notebook, played = nbformat.v4.new_notebook(cells=cells), Played()
+    begun, ended = {}, {}  # number of a cell: when
+    with tempfile.TemporaryFile("w+") as said:  # what the kernel's process says outside its cells
+        lost = []
+        try:
+            runner.execute(
+                notebook,
+                folder=folder,
+                kernels=kernels,
+                process={"env": env, "stdout": said, "stderr": said},
+                allow_errors=go_on,
+                on_cell_execute=lambda cell, cell_index: begun.update({cell_index: time.perf_counter()}),
+                on_cell_executed=lambda cell_index, **_: ended.update({cell_index: time.perf_counter()}),
+            )
+        except CellExecutionError:
+            pass  # it stands among the outputs
+        except (DeadKernelError, CellTimeoutError) as error:
+            said.seek(0)
+            lost = [(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", said.read())]
+    for index in begun:
+        cell = notebook.cells[index]
+        played.seconds.append(ended.get(index, time.perf_counter()) - begun[index])
+        errors = [] if index in ended else lost
+        for output in cell.outputs:
+            played.shown += output.get("text", "") + output.get("data", {}).get("text/plain", "")
+            if output.output_type == "error":
+                errors.append((f"{output.ename}: {output.evalue}", "\n".join(output.traceback)))
+        if errors and not played.errors:
+            played.error, played.trace = errors[0][0], without_colours(errors[0][1])
+            played.place = f"cell {cell.id} (number {index + 1} from the top)"
+        played.errors += len(errors)
     return played
 
 
