@@ -72,7 +72,7 @@ _ROOM_OF = {
     "weight_on": "heads",
     "score_patterns": "heads",
     "best_heads": "heads",
-    "Verdict": "judge",
+    "Verdict": "checks.judge",
     "check_wordpiece": "checks",
     "check_pad_batch": "checks",
     "check_sentence_b_start": "checks",
