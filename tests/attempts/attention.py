@@ -62,7 +62,12 @@ def attention_framework(query, key, value, mask=None):
 for_both = [attention_loops, attention_einsum, attention_additive, attention_numpy, attention_framework]
 for exercise in ("attention", "scaled_dot_product_attention"):
     right(exercise, *for_both)
-right("attention", lambda q, k, v: ((q @ k.mT) / math.sqrt(k.size(-1))).softmax(-1) @ v)
+right(
+    "attention",
+    lambda q, k, v: ((q @ k.mT) / math.sqrt(k.size(-1))).softmax(-1) @ v,
+    lambda q, k, v: (F.scaled_dot_product_attention(q, k, v),),
+    lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), None),
+)
 
 
 def masked(scores, mask, filling=-math.inf):

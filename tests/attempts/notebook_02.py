@@ -158,7 +158,13 @@ def head_without_root(hidden_state, layer, head):
     return torch.softmax(torch.einsum("bqd,bkd->bqk", query, key), dim=-1)
 
 
-right("weights_of_head", head_slice, head_view, head_weights)
+right(
+    "weights_of_head",
+    head_slice,
+    head_view,
+    head_weights,
+    lambda x, layer, head: (x, head_slice(x, layer, head)),  # weights stand behind an output
+)
 wrong(
     "weights_of_head", "head_counted_from_one", head_with(start=-1), head_with(start=1), head_one_based_chunks
 )
@@ -180,5 +186,6 @@ unlisted(
     "weights_of_head",
     lambda x, layer, head: head_slice(x, layer, head).mT,
     lambda x, layer, head: head_slice(x, layer, head)[0],
+    lambda x, layer, head: (head_slice(x, layer, head), x),
     head_with(bias=False, divisor=lambda size: 1),
 )
