@@ -478,12 +478,7 @@ REFUSED = [
     ("head on nothing", lambda: AttentionHead(0, 8), ValueError, "hidden_size is 0"),
     ("head, width", lambda: AttentionHead(8, 2)(zeros(3, 7)), ValueError, "(3, 7)"),
     ("head, one axis", lambda: AttentionHead(8, 2)(zeros(8)), ValueError, "(..., seq, 8)"),
-    (
-        "no biases",
-        lambda: weights_of_torch(nn.MultiheadAttention(8, 2, bias=False)),
-        ValueError,
-        "in_proj_bias",
-    ),
+    ("bias", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, bias=False)), ValueError, "in_proj_bias"),
     ("kdim", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, kdim=4)), ValueError, "in_proj_weight"),
 ]
 X = zeros(2, 3, 8)

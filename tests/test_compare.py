@@ -81,10 +81,7 @@ MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the co
         ("self.dropout(masked_softmax(attn_scores, mask))", "attn_scores.softmax(dim=-2)"),
         ("mask = encoder_mask(attention_mask, input_ids)", "mask = None"),
         ("layer(hidden_state, mask)", "layer(hidden_state, ~mask)"),
-        (
-            "[name] =",
-            '[name.replace("query", "?").replace("key", "query").replace("?", "key")] =',
-        ),  # exchanged
+        ("[name] =", '[name.replace("query", "?").replace("key", "query").replace("?", "key")] ='),
     ],
     "layer 1 attention output": [
         ("per_head = per_head.transpose(1, 2)", "per_head = per_head.flip(1).transpose(1, 2)"),
