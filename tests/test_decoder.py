@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from utils import decoder as room
+from utils import dates
 from utils.attention import causal_mask, padding_mask, use_fused_attention, weights_of_torch
 from utils.dates import (
     DATE_CONFIG,
@@ -44,7 +44,7 @@ both_orders = pytest.mark.parametrize("norm_first", [False, True])
 @pytest.fixture(autouse=True)
 def one_thread():
     """Tests run two at a time on two cores, and these tensors are small."""
-    with room.one_thread():
+    with dates.one_thread():
         yield
 
 
@@ -231,7 +231,7 @@ def test_fused_attention_computes_the_same_without_weights():
     by_hand = model(source, target, mask)
     fused = use_fused_attention(model)(source, target, mask)
     torch.testing.assert_close(fused.logits, by_hand.logits, atol=1e-5, rtol=1e-5)
-    assert fused.encoder_attentions == fused.decoder_attentions == fused.cross_attentions == ()
+    assert fused.encoder_attentions == fused.decoder_attentions == fused.cross_attentions == (None, None)
     assert len(by_hand.encoder_attentions) == len(by_hand.cross_attentions) == 2
 
 
@@ -359,7 +359,7 @@ def test_a_thousand_dates_mean_what_their_targets_say():
 
 def test_ordinals_end_as_in_english():
     special = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
-    assert all(room.ordinal_ending(day) == special.get(day, "th") for day in range(1, 32))
+    assert all(dates.ordinal_ending(day) == special.get(day, "th") for day in range(1, 32))
     found = re.findall(r"\b(\d{1,2})([a-z]{2})\b", " ".join(text for text, _ in make_dates(2000, seed=0)))
     assert len({day for day, _ in found}) == 31
     assert all(ending == special.get(int(day), "th") for day, ending in found)
@@ -511,7 +511,7 @@ def test_a_single_step_is_a_training(recwarn):
 
 
 def test_exact_match_counts_targets_without_a_mistake(monkeypatch):
-    monkeypatch.setattr(room, "translate", lambda model, texts: ["2021-03-05", "2021-03-0", "", "1999-01-01"])
+    monkeypatch.setattr(dates, "translate", lambda model, texts: ["2021-03-05", "2021-03-0", "", "1999-01-01"])
     pairs = [("a", "2021-03-05"), ("b", "2021-03-05"), ("c", "2000-01-01"), ("d", "1999-01-01")]
     assert exact_match(None, pairs) == 0.5
     monkeypatch.undo()
