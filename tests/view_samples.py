@@ -85,8 +85,8 @@ def small_bert(attention="eager"):
     model = BertModel(BertConfig(**sizes, intermediate_size=32, attn_implementation=attention)).eval()
     with torch.no_grad():
         for layer in model.encoder.layer:
-            layer.attention.self.query.weight.mul_(20)
-            layer.attention.self.key.weight.mul_(20)
+            layer.attention.self.query.weight.mul_(12)
+            layer.attention.self.key.weight.mul_(12)
     return model
 
 
