@@ -7,9 +7,11 @@ PYTHON ?= python3
 ARGS ?=
 
 IN_VENV := .venv/bin/python
+# uv, with the settings of pip on this machine
+UV := .ci/environment.py uv
 PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
 # A tool in an environment of its own.
-TOOL := $(IN_VENV) .ci/environment.py uv tool run
+TOOL := $(IN_VENV) $(UV) tool run
 
 # The first start asks nothing and calls no outside host.
 LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \
@@ -23,7 +25,15 @@ LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),
 # An older CPU: no vector instructions, one thread.
 OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
 
-.PHONY: help environment lab check test test-portable rehearse validate notebooks site publish constraints bench format python
+# How constraints.txt is resolved: for every system and every Python from the oldest on, with one version each.
+RESOLVE := --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
+	--no-annotate --quiet --custom-compile-command "make constraints" --output-file constraints.txt
+
+# What requirements.txt pins itself is left out.
+RESOLVE += $(shell sed -n 's/==.*//p' requirements.txt | sed 's/^/--no-emit-package /')
+
+.PHONY: help environment lab check test test-portable rehearse validate notebooks site links publish constraints \
+	bench format python
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,13 +71,18 @@ notebooks: environment ## generate badges and navigation, then execute every not
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
 site: environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
-	$(IN_VENV) .ci/pages.py $(ARGS)
+	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
+	$(IN_VENV) .ci/site/build.py $(ARGS)
+
+links: environment ## ask for each link of the pages that `make site` makes
+	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
+	$(IN_VENV) .ci/site/build.py --links
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
 
 constraints: python ## resolve requirements.txt anew and write constraints.txt
-	@"$(PYTHON)" .ci/environment.py constraints
+	@sed '/^-c/d' requirements.txt | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
 
 bench: environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
 	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)

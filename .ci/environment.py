@@ -1,124 +1,110 @@
-"""Make .venv and install requirements.txt into it, unless that is already done.
+"""Make .venv and let uv install requirements.txt into it, unless that is already done.
 
-    python3 .ci/environment.py               what `make environment` runs
-    python3 .ci/environment.py constraints   what `make constraints` runs
+    python3 .ci/environment.py          what `make environment` runs
+    python3 .ci/environment.py uv ...   uv itself, with the settings of pip, for .venv
 
-The file .venv/course-state says how far the last run came. It holds "installing" from the first
-change to the last, then the digest of what is installed.
+The file .venv/course-stamp says what is installed. It is empty while anything changes, and a .venv without
+it is made anew: no installer mends the half that a killed one left behind.
 
-Only the standard library and the syntax of Python 3.6 are used here: an old Python has to get as
-far as the sentence that says it is too old.
+Only the standard library and the syntax of Python 3.6 are used here: an old Python has to get as far as
+looking for a newer one, and as the sentence that says it is too old.
 """
 
+import ast
 import contextlib
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 OLDEST = (3, 11)
-NEWEST = (3, 13)  # a newer one may work, but torch and its like come late to a new Python
-
-NEEDED = "about 2 GB"  # where torch comes with libraries for graphics cards, some GB more
+NEWEST = (3, 14)  # torch has no wheels for a newer one
+UV_PINNED = "uv==0.13.9"
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-REQUIREMENTS = "requirements.txt"
-CONSTRAINTS = "constraints.txt"
-VENV = ".venv"
-VENV_PYTHON = os.path.join(VENV, "bin", "python")
-STATE = os.path.join(VENV, "course-state")
+VENV = os.path.abspath(os.path.join(ROOT, ".venv"))
+PYTHON, UV = os.path.join(VENV, "bin", "python"), os.path.join(VENV, "bin", "uv")
+STAMP = os.path.join(VENV, "course-stamp")
 JUPYTER_CONFIG = os.path.join(".ci", "jupyter_config.py")
-JUPYTER_READS = ("jupyter_nbconvert_config.py", "jupyter_server_config.py")  # in .venv/etc/jupyter
-INSTALLING = "installing"
 
-
-class CannotGoOn(Exception):
-    """Its text is for the person at the keyboard: what is wrong, and what to do next."""
+# What uv, which does not read pip's settings, calls them.
+UV_NAMES = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "no-index": "UV_OFFLINE",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "proxy": "ALL_PROXY",
+}
 
 
 def make_environment():
     """Leave a .venv that holds the packages of requirements.txt. When it already does, change nothing."""
     version = venv_version()
-    if is_done(version):
-        if OLDEST <= sys.version_info[:2] != version:
-            print(f"Using .venv, made with Python {dotted(version)}. To change that, delete .venv first.")
+    if read_stamp() == digest(version):
+        if fits(sys.version_info) and dotted(sys.version_info) != version:
+            print(f"Using .venv, made with Python {version}. To change that, delete .venv first.")
         return
     with one_at_a_time():
-        version = venv_version()
-        if is_done(version):  # by the run that this one waited for
+        version, stamp = venv_version(), read_stamp()
+        if stamp == digest(version):  # by the run that this one waited for
             return
-        if version is None or version < OLDEST or read_state() == INSTALLING:
-            check_this_python()
-            build_venv()
-        install_packages()
-        configure_jupyter()
-        write_state(digest(venv_version()))
-
-
-def is_done(version):
-    return version is not None and read_state() == digest(version)
+        if not version or not stamp.startswith(f"{version} {UV_PINNED} "):
+            make_venv()
+            version, stamp = venv_version(), ""
+        write_stamp("")
+        print(
+            "Installing the packages of requirements.txt into .venv. The first time takes a minute.",
+            flush=True,
+        )
+        code = uv("pip", "install", "-r", "requirements.txt", **torch_backend())
+        if code > 0 and free_space() > 50:
+            write_stamp(stamp)  # uv gave up before it changed anything
+        stop_if(code, "The packages could not be installed; uv says why above. Check the network connection")
+        for name in ("jupyter_nbconvert_config.py", "jupyter_server_config.py"):
+            os.makedirs(os.path.join(VENV, "etc", "jupyter"), exist_ok=True)
+            shutil.copy(JUPYTER_CONFIG, os.path.join(VENV, "etc", "jupyter", name))
+        write_stamp(digest(version))
 
 
 def venv_version():
-    """The version of .venv's Python, as a pair, or None when that Python or its pip does not run."""
-    # Without its pyvenv.cfg it would be the machine's own Python, and pip would install there.
-    probe = "import sys, pip; assert sys.prefix != sys.base_prefix; print(*sys.version_info[:2])"
+    """The version of .venv's Python, or nothing when that Python or its pip does not run."""
+    # Without its pyvenv.cfg it would be the machine's own Python, and the packages would go there.
+    probe = "import sys, pip; assert sys.prefix != sys.base_prefix; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.check_output([VENV_PYTHON, "-I", "-c", probe], stderr=subprocess.DEVNULL)
+        return (
+            subprocess.check_output([PYTHON, "-I", "-c", probe], stderr=subprocess.DEVNULL).decode().strip()
+        )
     except (OSError, subprocess.CalledProcessError):
-        return None
-    major, minor = answer.split()
-    return int(major), int(minor)
+        return ""
 
 
 def digest(version):
-    """One line that changes when the Python or one of the files changes."""
-    parts = [dotted(version).encode()]
-    for name in (REQUIREMENTS, CONSTRAINTS, JUPYTER_CONFIG):
+    """What the stamp says when everything is installed."""
+    content = hashlib.sha256()
+    for name in ("requirements.txt", "constraints.txt", JUPYTER_CONFIG):
         with open(name, "rb") as file:
-            parts.append(hashlib.sha256(file.read()).digest())
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+            content.update(hashlib.sha256(file.read()).digest())
+    return f"{version} {UV_PINNED} {content.hexdigest()}"
 
 
-def dotted(version):
-    return ".".join(str(number) for number in version[:2])
-
-
-def read_state():
-    """What the last run left behind, or None in a .venv that was made by hand."""
+def read_stamp():
     try:
-        with open(STATE) as file:
+        with open(STAMP) as file:
             return file.read()
     except OSError:
-        return None
+        return ""
 
 
-def write_state(text):
-    """Write the state in one step, so that a kill cannot leave half of it. None removes it."""
-    with plain_sentence_if_not_writable():
-        if text is None:
-            os.remove(STATE)
-            return
-        with open(STATE + ".new", "w") as file:
-            file.write(text)
-        os.replace(STATE + ".new", STATE)
-
-
-@contextlib.contextmanager
-def plain_sentence_if_not_writable():
-    try:
-        yield
-    except OSError as error:
-        raise CannotGoOn(
-            f"The folder .venv cannot be written ({error.strerror}: {error.filename}). "
-            "Delete .venv, or make the folder of the course writable, then run the same command again."
-        ) from None
+def write_stamp(text):
+    os.makedirs(VENV, exist_ok=True)
+    with open(STAMP, "w") as file:
+        file.write(text)
 
 
 @contextlib.contextmanager
@@ -132,172 +118,111 @@ def one_at_a_time():
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError:
             pass  # some network folders know no locks
-        # pip inherits the lock: when only this process is killed, the next run waits for pip to end.
+        # uv inherits the lock: when only this process is killed, the next run waits for uv to end.
         os.set_inheritable(lock.fileno(), True)
         yield
 
 
-def check_this_python():
-    """Refuse a Python that cannot make the environment, before anything is created."""
-    this = dotted(sys.version_info)
-    if sys.version_info[:2] < OLDEST:
-        raise CannotGoOn(
-            f"The course needs Python {dotted(OLDEST)} or newer, and this is Python {this}. "
-            "Install a newer one and name it, for example: make lab PYTHON=python3.12"
-        )
+def make_venv():
+    """Make .venv from nothing, with uv in it. Where this Python does not fit, uv looks for another one."""
+    this, oldest, newest = map(dotted, (sys.version_info, OLDEST, NEWEST))
+    no_other = (
+        f"\nThe course needs Python {oldest} to {newest}, this is Python {this}, and no other was found. "
+        "Install one and name it, for example: make lab PYTHON=python3.12"
+    )
     if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
-        raise CannotGoOn(
-            f"Python {this} ({sys.executable}) cannot make environments: its venv module is missing. "
+        no_venv = (
+            f"\nPython {this} ({sys.executable}) cannot make environments: its venv module is missing. "
             f"On Debian and Ubuntu, run as root: apt install python{this}-venv"
         )
+        sys.exit(no_venv if fits(sys.version_info) else no_other)
+    if os.path.islink(VENV):
+        os.remove(VENV)  # what it leads to belongs to somebody else
+    write_stamp("")
+    print(f"Making .venv with Python {this}.", flush=True)
+    # In an activated .venv, sys.executable is about to be deleted. This one is behind it.
+    code = call([getattr(sys, "_base_executable", sys.executable), "-m", "venv", "--clear", VENV])
+    stop_if(code, "The environment .venv could not be made; Python says why above. Mend that")
+    install_uv = [PYTHON, "-m", "pip", "install", "--quiet", UV_PINNED]
+    if not fits(sys.version_info):
+        print(f"Python {this} does not fit. Looking for another one, here and in the network.", flush=True)
+        if call(install_uv) or uv("venv", "--clear", "--seed", "--python", f">={oldest},<={newest}.99", VENV):
+            sys.exit(no_other)
+    stop_if(call(install_uv), "uv could not be installed; pip says why above. Check the network connection")
 
 
-def build_venv():
-    """Make .venv from nothing. The state stays readable throughout."""
-    print(f"Making .venv with Python {dotted(sys.version_info)}.", flush=True)
-    with plain_sentence_if_not_writable():
-        os.makedirs(VENV, exist_ok=True)
-    write_state(INSTALLING)
-    with plain_sentence_if_not_writable():
-        # `venv --clear` would remove the state first, and a kill right after would go unnoticed.
-        for entry in list(os.scandir(VENV)):
-            if entry.path == STATE:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path)
-            else:
-                os.remove(entry.path)
-    # In an activated .venv, sys.executable has just been deleted. This one is behind it.
-    python = getattr(sys, "_base_executable", sys.executable)
-    if call([python, "-m", "venv", VENV]) != 0:
-        refuse_full_disk()
-        raise CannotGoOn(
-            "The environment .venv could not be made; Python says why above. "
-            "Mend that, then run the same command again."
-        )
+def stop_if(code, sentence):
+    """End if a command has failed. uv names a full disk among much else, and Python's venv module does not."""
+    if code and free_space() < 50:
+        sentence = f"The disk that holds .venv is full: {free_space()} MB are free, of 2 GB needed. Make room"
+    if code:
+        sys.exit(f"\n{sentence}, then run the same command again.")
 
 
-def refuse_full_disk():
-    """Say so if that is why something failed: Python's venv module does not, and pip says it among much else."""
-    free = shutil.disk_usage(VENV).free // 10**6
-    if free < 50:
-        raise CannotGoOn(
-            f"The disk that holds .venv is full: {free} MB are free, and .venv needs {NEEDED}. "
-            "Make room, then run the same command again."
-        )
+def free_space():
+    """In MB, where .venv stands."""
+    return shutil.disk_usage(VENV).free // 10**6
 
 
-def install_packages():
-    before = read_state()
-    write_state(INSTALLING)
-    print("Installing the packages of requirements.txt into .venv. The first time takes minutes.", flush=True)
-    code = call([VENV_PYTHON, "-m", "pip", "install", "--requirement", REQUIREMENTS])
-    if code == 0:
-        return
-    if code > 0:
-        write_state(before)  # pip gave up by itself and undid its changes, so the old .venv still works
-    refuse_full_disk()
-    advice = ""
-    if sys.version_info[:2] > NEWEST:
-        advice = (
-            f" The course was tried with Python {dotted(OLDEST)} to {dotted(NEWEST)}; "
-            "if you have one of them, name it, for example: make lab PYTHON=python3.12"
-        )
-    raise CannotGoOn(
-        "The packages could not be installed; pip says why above. "
-        "Check the network connection, then run the same command again." + advice
-    )
-
-
-def configure_jupyter():
-    """Exported notebooks of this .venv ask no server: see .ci/jupyter_config.py."""
-    folder = os.path.join(VENV, "etc", "jupyter")
-    with plain_sentence_if_not_writable():
-        os.makedirs(folder, exist_ok=True)
-        for name in JUPYTER_READS:
-            shutil.copy(JUPYTER_CONFIG, os.path.join(folder, name))
-
-
-def call(command):
+def call(command, **more):
     """Run a command that inherits the lock, and return its exit code (below 0: killed by a signal)."""
-    return subprocess.call(command, close_fds=False)
+    return subprocess.call(command, close_fds=False, **more)
 
 
-def write_constraints():
-    """Resolve requirements.txt anew, without installing it, and write what it brings along."""
-    check_this_python()
-    if sys.version_info[:2] != OLDEST:
-        raise CannotGoOn(
-            f"constraints.txt serves every Python from {dotted(OLDEST)} on, so only {dotted(OLDEST)} may "
-            f"resolve it, and this is {dotted(sys.version_info)}. "
-            f"Name the other: make constraints PYTHON=python{dotted(OLDEST)}"
-        )
-    with open(REQUIREMENTS) as file:
-        lines = [line for line in file if not line.startswith("-c")]
-    direct = {normal(line.split("==")[0]) for line in lines if "==" in line}
-    resolved = {normal(package["name"]): package for package in resolve(lines)}
-
-    # Each platform has its own build of torch, and each build brings other packages.
-    left_out = direct | closure("torch", resolved)
-    kept = [package for name, package in sorted(resolved.items()) if name not in left_out]
-    with open(CONSTRAINTS, "w") as file:
-        file.write(
-            "# The versions of what requirements.txt brings along.\n"
-            f"# Made by `make constraints` with Python {dotted(OLDEST)}; not edited by hand.\n"
-            "# torch and what it brings are left out: they differ from platform to platform.\n"
-        )
-        for package in kept:
-            version = package["version"].split("+")[0]  # "2.0+cpu" is one machine's build of 2.0
-            file.write(f"{package['name']}=={version}\n")
-    print(f"constraints.txt: {len(kept)} packages.")
+def uv(*arguments, **settings):
+    return call([UV, *arguments], env=dict(uv_settings(), **settings))
 
 
-def resolve(lines):
-    """The metadata of every package that pip would install for these lines of a requirements file."""
-    print("Resolving requirements.txt. This takes a minute.", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        requirements, report = os.path.join(folder, REQUIREMENTS), os.path.join(folder, "report.json")
-        with open(requirements, "w") as file:
-            file.writelines(lines)
-        # A pip of its own, because the one in .venv may be missing or bound to the old constraints.
-        venv = os.path.join(folder, VENV)
-        pip = [os.path.join(venv, "bin", "python"), "-m", "pip", "install", "--requirement", requirements]
-        pip += ["--dry-run", "--ignore-installed", "--quiet", "--report", report]
-        # For 3.11.0, whichever 3.11 runs here: some packages refuse its first releases.
-        pip += ["--python-version", dotted(OLDEST), "--only-binary", ":all:", "--target", folder]
-        if call([sys.executable, "-m", "venv", venv]) != 0 or call(pip) != 0:
-            raise CannotGoOn("requirements.txt could not be resolved; pip says why above.")
-        with open(report) as file:
-            return [item["metadata"] for item in json.load(file)["install"]]
+def uv_settings():
+    """The variables with which uv does for .venv what pip would do. Those that the user has set stay."""
+    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # pip's: the best of all indexes
+    lines = subprocess.check_output([PYTHON, "-m", "pip", "config", "list"]).decode().splitlines()
+    for level in ("global.", "install.", ":env:."):  # as in pip, the later one wins
+        for name, value in (line[len(level) :].split("=", 1) for line in lines if line.startswith(level)):
+            if name in UV_NAMES:
+                separator = "," if name == "find-links" else " "
+                found[UV_NAMES[name]] = separator.join(ast.literal_eval(value).split())
+    return dict(dict(found, **os.environ), UV_PYTHON=PYTHON)
 
 
-def closure(name, resolved):
-    """The names of a package and of everything it brings along, on this platform or another."""
-    found, waiting = set(), [name]
-    while waiting:
-        name = waiting.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for requirement in resolved.get(name, {}).get("requires_dist", []):
-            if not re.search(r"\bextra\s*==", requirement):
-                waiting.append(normal(re.match(r"[\w.-]+", requirement).group()))
-    return found
+def torch_backend():
+    """What makes uv take the build of PyTorch that fits: without a graphics card it is 2 GB smaller."""
+    with open("requirements.txt") as file:
+        torch = [line for line in file if line.startswith("torch==")]
+    if "UV_TORCH_BACKEND" in os.environ or not torch or sys.platform != "linux":
+        return {}
+    env = dict(uv_settings(), UV_HTTP_RETRIES="1", UV_HTTP_CONNECT_TIMEOUT="5")
+    command = [UV, "pip", "compile", "--quiet", "--no-deps", "-"]
+    # The machine's own settings may lead to such a build, as in 2.13.0+cpu; else PyTorch's index has it.
+    for settings in ({}, {"UV_TORCH_BACKEND": "auto"}):
+        env.update(settings)
+        if b"+" in subprocess.run(command, env=env, input=torch[0].encode(), stdout=-1, stderr=-1).stdout:
+            return settings
+    print("PyTorch's own index does not answer. The build of the usual one takes some GB more.", flush=True)
+    return {}
 
 
-def normal(name):
-    """PEP 503: `Jinja2`, `jinja2` and `JINJA2` are one package."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+def fits(version):
+    return OLDEST <= version[:2] <= NEWEST
+
+
+def dotted(version):
+    return ".".join(str(number) for number in version[:2])
 
 
 if __name__ == "__main__":
     os.chdir(ROOT)
     try:
-        if sys.argv[1:] == ["constraints"]:
-            write_constraints()
-        else:
+        if sys.argv[1:2] != ["uv"]:
             make_environment()
-    except CannotGoOn as sentence:
-        sys.exit(f"\n{sentence}")
+            sys.exit()
+        if not os.path.exists(UV):
+            make_venv()
+        sys.exit(uv(*sys.argv[2:]))
+    except OSError as error:
+        sys.exit(
+            f"\nThe folder .venv cannot be written ({error.strerror}: {error.filename}). "
+            "Delete .venv, or make the folder of the course writable, then run the same command again."
+        )
     except KeyboardInterrupt:
         sys.exit("\nStopped. The next run mends what this one left half done.")

@@ -12,19 +12,23 @@ CODE_OR_FORMULA = re.compile(
 )
 
 
+def mathml(formula: str, display: str) -> str:
+    """A formula of LaTeX as MathML. `display`: "inline" or "block"."""
+    # Upright names such as softmax arrive as one element a letter, which would be set apart.
+    return re.sub(
+        r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>",
+        lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>",
+        convert(formula, display=display),
+    )
+
+
 def formulas_to_mathml(text: str) -> str:
     """Markdown with each formula written as MathML."""
 
     def write(found):
         if found["code"]:
             return found["code"]
-        mathml = convert(found["block"] or found["inline"], display="block" if found["block"] else "inline")
-        # Upright names such as softmax arrive as one element a letter, which would be set apart.
-        return re.sub(
-            r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>",
-            lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>",
-            mathml,
-        )
+        return mathml(found["block"] or found["inline"], "block" if found["block"] else "inline")
 
     return CODE_OR_FORMULA.sub(write, text)
 

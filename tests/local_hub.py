@@ -14,7 +14,6 @@ import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import urlsplit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -32,112 +31,108 @@ FAULTS = {"gated", "private", "silent", "down", "breaking"}
 class LocalHub:
     """Serves each folder of `models` under its name; `moved` maps old names to new, `faults` to FAULTS."""
 
-    def __init__(self, models: dict[str, Path], moved: dict[str, str] = (), faults: dict[str, str] = ()):
+    def __init__(self, models, moved=(), faults=()):
         self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
         assert set(self.faults.values()) <= FAULTS
         self.requests = []  # (method, path, token) of each request
         self.breaks = {}  # name of a breaking model -> requests for its large file so far
         self.closed = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
-        port = self._server.server_address[1]
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self}))
+        port = self.server.server_address[1]
         self.url = f"http://127.0.0.1:{port}"
         # As on the real hub, large files come from another host: the client must not follow a HEAD there.
         self.store = f"http://localhost:{port}"
 
     def __enter__(self):
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *error):
         self.closed.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self.server.shutdown()
+        self.server.server_close()
 
-    def fetched(self, name: str, file: str) -> int:
-        """How many times the content of a file was asked for."""
+    def fetched(self, name, file):
+        """Return how many times the content of a file was asked for."""
         wanted = f"/{name}/resolve/main/{file}"
         return sum(method == "GET" and path == wanted for method, path, _ in self.requests)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    hub: LocalHub
 
     def do_GET(self):
         # Through a proxy the whole address arrives instead of the path.
         path = urlsplit(self.path).path
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         self.hub.requests.append((self.command, path, token))
-        if path.startswith("/lfs/"):  # in the store: /lfs/<name>/<file>
-            name, file = path.removeprefix("/lfs/").rsplit("/", 1)
-            return self.send_file(name, self.hub.models[name] / file)
-        match = re.fullmatch(r"/api/models/(.+?)(/revision/[^/]+|/tree/[^/]+)?", path)
-        if match:
-            name, kind = match[1], "api"
-        elif match := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", path):
-            name, kind = match[1], "file"
-        else:
+        if match := re.fullmatch(r"/lfs/(.+)/([^/]+)", path):
+            return self.send_file(match[1], self.hub.models[match[1]] / match[2])
+        match = re.fullmatch(r"/api/models/(?P<name>.+?)(?:/revision/[^/]+|(?P<tree>/tree/[^/]+))?", path)
+        match = match or re.fullmatch(r"/(?P<name>.+?)/resolve/[^/]+/(?P<file>.+)", path)
+        if not match:
             return self.fail(404)
+        name, file = match["name"], match.groupdict().get("file")
         if name in self.hub.moved:
             return self.reply(307, headers={"Location": path.replace(name, self.hub.moved[name], 1)})
-        if token and token != TOKEN:
-            return self.fail(401, message="Invalid credentials in Authorization header")
         fault = self.hub.faults.get(name)
+        if token not in ("", TOKEN):
+            return self.fail(401, message="Invalid credentials in Authorization header")
+        if name not in self.hub.models and token:
+            return self.fail(404, "RepoNotFound")
         if name not in self.hub.models or (fault == "private" and not token):
             # The real hub does not tell a stranger what exists.
-            return (
-                self.fail(404, "RepoNotFound")
-                if token
-                else self.fail(401, message="Invalid username or password.")
-            )
+            return self.fail(401, message="Invalid username or password.")
         if fault == "silent":
             self.hub.closed.wait()
             self.close_connection = True
             return None
         if fault == "down":
             return self.fail(503)
-        if kind == "api":
-            return self.send_listing(name, tree="/tree/" in path)
+        if not file:
+            return self.send_listing(name, match["tree"])
         if fault == "gated" and not token:
             return self.fail(401, "GatedRepo")
-        file = self.hub.models[name] / match[3]
-        if not file.is_file():
-            return self.fail(404, "EntryNotFound")
-        if file.suffix in (".safetensors", ".bin"):
-            headers = {"X-Linked-Size": str(file.stat().st_size), "X-Linked-ETag": f'"{_sha256(file)}"'}
-            location = f"{self.hub.store}/lfs/{name}/{match[3]}"
-            return self.reply(302, headers={**headers, "Location": location, "X-Repo-Commit": COMMIT})
-        return self.send_file(name, file)
+        return self.send_place(name, self.hub.models[name] / file)
 
     do_HEAD = do_GET
 
-    def send_listing(self, name: str, tree: bool):
-        """The JSON of /api/models/<name>, or of its tree."""
+    def send_listing(self, name, tree):
+        """Answer /api/models/<name>, or the tree of it."""
         files = sorted(file for file in self.hub.models[name].iterdir() if file.is_file())
+        fault = self.hub.faults.get(name)
+        answer = {
+            "id": name,
+            "sha": COMMIT,
+            "private": fault == "private",
+            "gated": "manual" if fault == "gated" else False,
+            "siblings": [{"rfilename": file.name} for file in files],
+        }
         if tree:
-            answer = [
-                {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": _git_sha1(file)}
-                for file in files
-            ]
-        else:
-            answer = {
-                "id": name,
-                "sha": COMMIT,
-                "private": self.hub.faults.get(name) == "private",
-                "gated": "manual" if self.hub.faults.get(name) == "gated" else False,
-                "siblings": [{"rfilename": file.name} for file in files],
-            }
+            sizes = [(file.name, file.stat().st_size, git_sha1(file.read_bytes())) for file in files]
+            answer = [{"type": "file", "path": path, "size": size, "oid": oid} for path, size, oid in sizes]
         self.reply(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
-    def send_file(self, name: str, file: Path):
-        """A file, or the end of it if a Range asks for that."""
+    def send_place(self, name, file):
+        """Answer with a small file, or with the place of a large one."""
+        if not file.is_file():
+            return self.fail(404, "EntryNotFound")
+        if file.suffix not in (".safetensors", ".bin"):
+            return self.send_file(name, file)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        headers = {"X-Linked-Size": str(file.stat().st_size), "X-Linked-ETag": f'"{digest}"'}
+        place = {"Location": f"{self.hub.store}/lfs/{name}/{file.name}", "X-Repo-Commit": COMMIT}
+        return self.reply(302, headers=headers | place)
+
+    def send_file(self, name, file):
+        """Answer with a file, or with the end of it if a Range asks for that."""
         body = file.read_bytes()
-        headers = {"ETag": f'"{_git_sha1(file)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{git_sha1(body)}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
         if self.hub.faults.get(name) == "breaking" and self.command == "GET" and "/lfs/" in self.path:
             self.hub.breaks[name] = self.hub.breaks.get(name, 0) + 1
             if self.hub.breaks[name] == 1:
                 self.close_connection = True
-                return self.reply(200, body[: len(body) // 2], {**headers, "Content-Length": str(len(body))})
+                return self.reply(200, body[: len(body) // 2], headers | {"Content-Length": str(len(body))})
             if self.hub.breaks[name] == 2:
                 return self.fail(503)
         wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -147,12 +142,12 @@ class _Handler(BaseHTTPRequestHandler):
         headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
         return self.reply(206, body[start:], headers)
 
-    def fail(self, status: int, code: str = "", message: str = ""):
+    def fail(self, status, code="", message=""):
         headers = {"X-Error-Code": code, "X-Error-Message": message}
         body = json.dumps({"error": message or code or "failed"}).encode()
         self.reply(status, body, {name: value for name, value in headers.items() if value})
 
-    def reply(self, status: int, body: bytes = b"", headers: dict[str, str] = ()):
+    def reply(self, status, body=b"", headers=()):
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **dict(headers)}.items():
             self.send_header(name, value)
@@ -164,11 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the tests' output clean."""
 
 
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _git_sha1(file: Path) -> str:
-    """The id git gives a file's content, which the hub uses as ETag of small files."""
-    body = file.read_bytes()
+def git_sha1(body):
+    """Return the id git gives a file's content, which the hub uses as ETag of small files."""
     return hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()

@@ -29,10 +29,9 @@ for place, source in json.load(sys.stdin).items():
 
 def sources():
     """All Python of the course: place to text."""
-    files = [
-        path for folder in (".", ".ci", "utils", "tests") for path in sorted((ROOT / folder).glob("*.py"))
-    ]
-    files += sorted((ROOT / "tests" / "benchmarks").glob("*.py"))
+    files = [*ROOT.glob("*.py")]
+    for folder in (".ci", "utils", "tests"):
+        files += sorted((ROOT / folder).rglob("*.py"))
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
     for path in course.paths():
         for cell in course.read(path).cells:

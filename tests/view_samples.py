@@ -1,9 +1,7 @@
-"""The views that the browser tests draw on every surface. It also runs inside a notebook, so it imports no test."""
-
-from types import SimpleNamespace
+"""Inputs and views that several tests draw. It also runs inside a notebook of a browser test, so it imports no test."""
 
 import torch
-from transformers import AutoModel, AutoTokenizer, BertConfig
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from utils.dates import DATE_CONFIG
 from utils.decoder import EncoderDecoder
@@ -45,6 +43,53 @@ HOSTILE = [
 ]
 
 
+def weights(layers=2, heads=3, tokens=4, keys=None, batch=1, dtype=torch.float32):
+    """Attention as a model returns it: one tensor (batch, heads, tokens, keys) a layer."""
+    torch.manual_seed(0)
+    scores = torch.randn(layers, batch, heads, tokens, keys or tokens)
+    return list(scores.softmax(-1).to(dtype))
+
+
+def names(count, word="token"):
+    return [f"{word}{i}" for i in range(count)]
+
+
+def stacks(source=5, target=3, **sizes):
+    """The arguments of a head view for an encoder-decoder."""
+    return {
+        "encoder_attention": weights(tokens=source, **sizes),
+        "decoder_attention": weights(tokens=target, **sizes),
+        "cross_attention": weights(tokens=target, keys=source, **sizes),
+        "encoder_tokens": names(source, "in"),
+        "decoder_tokens": names(target, "out"),
+    }
+
+
+class Words:
+    """A tokenizer of the words w2, w3, ...: [CLS] is w0, [SEP] is w1."""
+
+    def __call__(self, first, second=None, return_tensors=None):
+        parts = [[0, *(int(word[1:]) for word in text.split()), 1] for text in (first, second) if text]
+        ids = [*parts[0], *(parts[1][1:] if len(parts) > 1 else [])]
+        types = [0] * len(parts[0]) + [1] * (len(ids) - len(parts[0]))
+        return {"input_ids": torch.tensor([ids]), "token_type_ids": torch.tensor([types])}
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"w{i}" for i in ids]
+
+
+def small_bert(attention="eager"):
+    """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are of the size of a trained model's."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
+    model = BertModel(BertConfig(**sizes, intermediate_size=32, attn_implementation=attention)).eval()
+    with torch.no_grad():
+        for layer in model.encoder.layer:
+            layer.attention.self.query.weight.mul_(12)
+            layer.attention.self.key.weight.mul_(12)
+    return model
+
+
 def load(dtype=torch.float64):
     """The course's tokenizer and model."""
     model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager", dtype=dtype)
@@ -71,20 +116,11 @@ def real(display_mode="light"):
     }
 
 
-def opened(token=8):
-    """A neuron view that opens with a token of sentence B chosen."""
-    tokenizer, model = load()
-    return neuron_view(model, tokenizer, *SENTENCES, token=token)
-
-
 def hostile():
     """Each view of tokens that would do harm where text is taken for HTML or for a program."""
     count = len(HOSTILE)
-    torch.manual_seed(0)
-    attention = [torch.softmax(torch.randn(1, 2, count, count), dim=-1) for _ in range(2)]
-    config = BertConfig(
-        vocab_size=32, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
-    )
+    attention = weights(heads=2, tokens=count)
+    sizes = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 
     class Tokenizer:
         def __call__(self, *sentences, return_tensors):
@@ -94,18 +130,13 @@ def hostile():
         def convert_ids_to_tokens(self, ids):
             return HOSTILE
 
+    encoder = Encoder(BertConfig(**sizes, intermediate_size=16))
     return {
         "head": head_view(attention, HOSTILE, count // 2),
         "model": model_view(attention, HOSTILE, count // 2),
         # The first token is the chosen one, so its text stands in the title of the frame as well.
-        "neuron": neuron_view(Encoder(config), Tokenizer(), "a", "b", token=0),
+        "neuron": neuron_view(encoder, Tokenizer(), "a", "b", token=0),
     }
-
-
-def as_notebook_would(view):
-    """A cell's output for this view, as a notebook stores it."""
-    data, metadata = view._repr_mimebundle_()
-    return SimpleNamespace(data=data, metadata=metadata)
 
 
 def encoder_decoder():
@@ -117,7 +148,7 @@ def encoder_decoder():
         encoder_attention=outputs.encoder_attentions,
         decoder_attention=outputs.decoder_attentions,
         cross_attention=outputs.cross_attentions,
-        encoder_tokens=[f"in{i}" for i in range(6)],
-        decoder_tokens=[f"out{i}" for i in range(4)],
+        encoder_tokens=names(6, "in"),
+        decoder_tokens=names(4, "out"),
     )
     return outputs, view

@@ -312,7 +312,7 @@ class FusedAttention(LayerAttention):
 
 
 def use_fused_attention(module, fused=True):
-    """Let every `LayerAttention` in `module` attend as `FusedAttention` does, or again by hand. Returns the module."""
+    """Return `module`, in which every `LayerAttention` now attends as `FusedAttention` does, or again by hand."""
     for part in module.modules():
         if isinstance(part, LayerAttention):
             vars(part).pop("attend", None)  # that of the class is back

@@ -17,20 +17,8 @@ from .guards import require_size, require_text, require_texts, require_training
 
 # -------------------------------------------------------------------------------------------------- the pairs
 
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+          "November", "December"]  # fmt: skip
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
@@ -146,7 +134,7 @@ def next_token_loss(model, pairs):
 
 @contextmanager
 def one_thread():
-    """In this `with` block PyTorch computes in one thread.
+    """Let PyTorch compute in one thread in this `with` block.
 
     Tensors this small gain little from a second one, and lose much if the cores are shared: threads wait for
     one another at each operation. Also, the same sums are rounded alike on any number of cores.

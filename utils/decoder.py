@@ -167,7 +167,7 @@ class EncoderDecoder(nn.Module):
 
 @contextmanager
 def key_value_cache(decoder):
-    """In this `with` block the decoder's attentions keep their keys and values, and compute none twice.
+    """Let the decoder's attentions keep their keys and values in this `with` block, and compute none twice.
 
     No token may look at a newer one, so what was computed for it stays as it is, and the memory stays too. It
     is enough to run the layers on the newest token. One block is for one batch of one memory.

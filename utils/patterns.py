@@ -8,7 +8,7 @@ from .guards import require_attentions, require_pair, require_targets
 
 
 def pattern_targets(tokens, sentence_b_start=None):
-    """For each pattern, which keys are targets of which queries: a dict of bool tensors (query, key).
+    """Return which keys are targets of which queries, for each pattern: a dict of bool tensors (query, key).
 
     "delimiter": the key is [CLS] or [SEP]. "next", "previous": the key stands one place after or before the query.
     "identical": the key has the query's text (so each word is a target of itself); no delimiters.
@@ -16,7 +16,7 @@ def pattern_targets(tokens, sentence_b_start=None):
     "identical", in the other sentence. "other sentence": every word of the other sentence; no delimiters.
 
     tokens: the text of each position of one input, with its special tokens and without padding.
-    Raises TypeError when tokens is a string or empty, ValueError when sentence B would be empty.
+    Raises `TypeError` if tokens is a string or empty, `ValueError` if sentence B would be empty.
     """
     require_pair(tokens, sentence_b_start)
     count = len(tokens)
@@ -37,10 +37,11 @@ def pattern_targets(tokens, sentence_b_start=None):
 
 
 def weight_on(weights, targets):
-    """The weight on the targets, added up for each query, as a mean over the queries that have a target.
+    """Return the weight on the targets, added up for each query, as a mean over the queries that have a target.
 
     weights: (layers, heads, query, key), or any shape that ends in (query, key). targets: bool (query, key).
-    Returns the leading axes, (layers, heads); NaN when no query has a target. Raises ValueError when the shapes differ.
+    The result has the leading axes, (layers, heads), and is NaN where no query has a target. Raises `ValueError` if
+    the shapes differ.
     """
     require_targets(weights, targets)
     on_targets = (weights * targets).sum(dim=-1)  # (layers, heads, query)
@@ -48,14 +49,13 @@ def weight_on(weights, targets):
 
 
 def score_patterns(attentions, tokens, sentence_b_start=None):
-    """How much of its attention each head gives to each pattern: a row for each head, a column for each pattern.
+    """Return how much of its attention each head gives to each pattern: a table with a row for each head.
 
-    Returns a DataFrame.
     attentions: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions` of one text.
-    tokens, sentence_b_start: as in pattern_targets. Without sentence_b_start the two patterns of a pair are left out.
+    tokens, sentence_b_start: as in `pattern_targets`. Without sentence_b_start the two patterns of a pair are left out.
     The index names heads as in prose: "1-3" is layer 1, head 3. Scores are from 0 to 1; a head that spreads its
     attention evenly scores the share of keys that are targets. A pattern without a target in this text is NaN.
-    Raises ValueError or TypeError when the arguments do not fit together.
+    Raises `ValueError` or `TypeError` if the arguments do not fit together.
     """
     targets = pattern_targets(tokens, sentence_b_start)
     require_attentions(attentions, len(tokens))
@@ -68,11 +68,10 @@ def score_patterns(attentions, tokens, sentence_b_start=None):
 
 
 def best_heads(scores, count=3):
-    """The best heads for each pattern: a DataFrame of pattern, rank, head, layer index, head index and score.
+    """Return the best heads for each pattern: a table of pattern, rank, head, layer index, head index and score.
 
-    scores: a DataFrame from score_patterns, or a mean of several such tables.
-    count: how many heads a pattern, best first.
-    The indices are 0-based. A pattern that is NaN has no rows.
+    scores: a table from `score_patterns`, or a mean of several. count: how many heads a pattern, best first.
+    The indices count from 0. A pattern that is NaN has no rows.
     """
     rows = []
     for pattern in scores:

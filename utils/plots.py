@@ -28,7 +28,7 @@ SIZES = {
 
 
 def plot_style():
-    """The plot style of the course: `with plot_style(): ...` around the lines that draw."""
+    """Return the plot style of the course: `with plot_style(): ...` around the lines that draw."""
     return plt.style.context([*STYLE, SIZES])
 
 
@@ -66,34 +66,30 @@ class AttentionTable(pd.DataFrame):
 
 
 def _coloured(weight):
+    """Return one cell of the table."""
     red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
     ink = "white" if weight > 0.55 else "black"
     return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
 
 
 def attention_table(attn_weights, tokens, key_tokens=None):
-    """The weights of one head (or of a mean over heads) as a table: a row for each query, a column for each key.
+    """Return the weights of one head (or of a mean over heads) as a table: a row for each query, a column for each key.
 
     attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given.
-    It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises ValueError when shape and tokens
-    do not fit, and for NaN.
+    It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises `TypeError` or `ValueError` if
+    shape and tokens do not fit, and for NaN.
     """
     weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     table = pd.DataFrame(weights, index=tokens, columns=key_tokens)
     return AttentionTable(table.rename_axis(index="query", columns="key"))
 
 
-def plot_attention(
-    attn_weights,
-    tokens,
-    key_tokens=None,
-    title=None,
-    ax=None,
-):
-    """The weights of one head as a heat map: a row for each query, a column for each key, white 0 and dark blue 1.
+def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
+    """Draw the weights of one head as a heat map: a row for each query, a column for each key, white 0, dark blue 1.
 
-    attn_weights: (query, key). tokens, key_tokens: as in attention_table. ax: where to draw; a new figure by default.
-    Returns the Axes. Raises ValueError when shape and tokens do not fit, for NaN, and for more than MOST_TOKENS tokens.
+    attn_weights: (query, key). tokens, key_tokens: as in `attention_table`. ax: where to draw; a new figure by default.
+    Returns the Axes. Raises `TypeError` or `ValueError` if shape and tokens do not fit, for NaN, and for more than
+    MOST_TOKENS tokens.
     """
     weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     if max(weights.shape) > MOST_TOKENS:
@@ -103,10 +99,9 @@ def plot_attention(
         )
     with plot_style():
         if ax is None:
-            side = [
-                1.6 + 0.24 * max(len(names), 4) for names in (key_tokens, tokens)
-            ]  # inches, room for each token
-            _, ax = plt.subplots(figsize=(side[0] + 0.6, side[1]), layout="constrained")
+            # In inches, with room for each token.
+            width, height = (1.6 + 0.24 * max(size, 4) for size in reversed(weights.shape))
+            _, ax = plt.subplots(figsize=(width + 0.6, height), layout="constrained")
         image = ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
         ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=90, parse_math=False)
         ax.set_yticks(range(len(tokens)), tokens, parse_math=False)
@@ -118,6 +113,7 @@ def plot_attention(
 
 
 def _read(attn_weights, tokens, key_tokens):
+    """Return the weights as an array and the tokens of queries and keys, and refuse what does not fit together."""
     if not isinstance(attn_weights, torch.Tensor):
         raise TypeError(f"attn_weights must be a tensor (query, key), not {type(attn_weights).__name__}.")
     names = [tokens, tokens if key_tokens is None else key_tokens]
@@ -131,9 +127,8 @@ def _read(attn_weights, tokens, key_tokens):
         )
     if shape != expected:
         raise ValueError(
-            f"attn_weights has the shape {shape}, but there are {expected[0]} query tokens and {expected[1]} key "
-            "tokens. "
-            "Take both from the same input, with its special tokens."
+            f"attn_weights has the shape {shape}, but there are {expected[0]} query tokens and "
+            f"{expected[1]} key tokens. Take both from the same input, with its special tokens."
         )
     if attn_weights.isnan().any():
         raise ValueError(
@@ -144,7 +139,7 @@ def _read(attn_weights, tokens, key_tokens):
 
 
 def live(draw, **controls):
-    """A picture with a menu for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values, first 64.
+    """Show a picture with a slider for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values, first 64.
 
     draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to choose from.
     The first value of each is drawn first. With COURSE_STATIC_VIEWS=1 in the environment only that picture is made.

@@ -65,22 +65,22 @@ def prepare():
 
 
 def missing(packages):
-    """Those of the packages that are not installed."""
+    """Return those of the packages that are not installed."""
     return [name for name in packages if not _installed(name)]
 
 
 def unfit():
-    """The versions of those packages that are too old or too new for the course, by the names of the packages."""
-    versions = {name: metadata.version(name) for name in WORKS_WITH}
-    return {
-        name: version
-        for name, version in versions.items()
-        if not _release(WORKS_WITH[name][0]) <= _release(version) < _release(WORKS_WITH[name][1])
-    }
+    """Return by name the versions of those packages that are too old or too new for the course."""
+    wrong = {}
+    for name, (oldest, before) in WORKS_WITH.items():
+        version = metadata.version(name)
+        if not _release(oldest) <= _release(version) < _release(before):
+            wrong[name] = version
+    return wrong
 
 
 def _release(version):
-    """The numbers at the front of a version: of 2.13.0+cpu, [2, 13, 0]."""
+    """Return the numbers at the front of a version: of 2.13.0+cpu, [2, 13, 0]."""
     return [int(number) for number in re.match(r"[\d.]*", version)[0].split(".") if number]
 
 
@@ -105,7 +105,7 @@ def _install(packages):
 
 
 def _pinned(packages):
-    """The packages with their versions in requirements.txt, as name==version."""
+    """Return the packages with their versions in requirements.txt, as name==version."""
     text = REQUIREMENTS.read_text(encoding="utf-8")
     pins = dict(re.findall(r"^([\w.-]+)(==\S+)", text, flags=re.MULTILINE))
     return [name + pins[name] for name in packages]

@@ -4,6 +4,8 @@ The format: https://universaldependencies.org/format.html. The file of the cours
 in its last column, as Antecedent=ID: the word of the same sentence that is meant.
 """
 
+from graphlib import CycleError, TopologicalSorter
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,20 +33,18 @@ def read_treebank(path):
     Raises `ValueError`, with the number of the line, if the file is no UTF-8 or no CoNLL-U, or if the heads of a
     sentence form no tree.
     """
-    sentences, block = [], []
-    for number, line in enumerate([*_lines(path), ""], start=1):
-        if line.strip():
-            if not line.startswith("#"):
-                block.append((number, _parsed(line, number)))
-        elif block:
-            sentences.append(_sentence(block))
-            block = []
+    sentences = []
+    for blank, block in groupby(enumerate(_lines(path), start=1), key=lambda entry: not entry[1].strip()):
+        tokens = [] if blank else [(number, _token(line, number)) for number, line in block if line[0] != "#"]
+        if tokens:
+            sentences.append(_sentence(tokens))
     if not sentences:
         raise ValueError(f"{path} holds no sentence. Give a file in CoNLL-U.")
     return sentences
 
 
 def _lines(path):
+    """Return the lines of a file in UTF-8."""
     if not isinstance(path, (str, Path)):
         raise TypeError(
             f"The treebank is of the type {type(path).__name__}. Give the path of a CoNLL-U file."
@@ -61,8 +61,8 @@ def _lines(path):
         raise _wrong(number, "is no UTF-8", "Save the file in that encoding") from None
 
 
-def _parsed(line, number):
-    """One line of a file as conllu reads it. What conllu would let pass is refused before."""
+def _token(line, number):
+    """Return one line of a file as conllu reads it. What conllu would let pass is refused before."""
     columns = line.split("\t")
     if len(columns) != 10 or not all(columns):
         filled = len([column for column in columns if column])
@@ -78,18 +78,13 @@ def _parsed(line, number):
 
 
 def _sentence(block):
-    """A sentence from its lines. Lines of multiword tokens (2-3) and of empty nodes (5.1) have no head of their own."""
+    """Return a sentence from (number of the line, token) of its lines."""
+    # Lines of multiword tokens (2-3) and of empty nodes (5.1) have no head of their own.
     lines = [(number, token) for number, token in block if not isinstance(token["id"], tuple)]
     if not lines:
         raise _wrong(block[0][0], "begins a sentence without words", "Number its words 1, 2, 3")
     for place, (number, token) in enumerate(lines, start=1):
-        if token["id"] != place:
-            raise _wrong(number, f"has the ID {token['id']}", f"Here it must be {place}: words count 1, 2, 3")
-        if token["head"] is None or not 0 <= token["head"] <= len(lines) or token["head"] == place:
-            head = "_" if token["head"] is None else token["head"]
-            raise _wrong(number, f"has the HEAD {head}", f"It must be another word, 1 to {len(lines)}, or 0")
-        if token["deprel"] == "_":
-            raise _wrong(number, "has no DEPREL", "Give the relation of the word to its head")
+        _require_link(number, token, place, len(lines))
     _require_tree(lines)
     return Sentence(
         words=[token["form"] for _, token in lines],
@@ -100,21 +95,28 @@ def _sentence(block):
     )
 
 
+def _require_link(number, token, place, count):
+    """Refuse a word that is not numbered by its place, has no other word (or 0) as its head, or no relation to it."""
+    if token["id"] != place:
+        raise _wrong(number, f"has the ID {token['id']}", f"Here it must be {place}: words count 1, 2, 3")
+    if token["head"] is None or not 0 <= token["head"] <= count or token["head"] == place:
+        head = "_" if token["head"] is None else token["head"]
+        raise _wrong(number, f"has the HEAD {head}", f"It must be another word, 1 to {count}, or 0")
+    if token["deprel"] == "_":
+        raise _wrong(number, "has no DEPREL", "Give the relation of the word to its head")
+
+
 def _require_tree(lines):
-    """Refuse a sentence in which a word does not lead to the root, from head to head."""
-    heads = [0] + [token["head"] for _, token in lines]
-    reaches_root = {0}
-    for place, (number, _) in enumerate(lines, start=1):
-        path = []
-        while place not in reaches_root:
-            if place in path:
-                raise _wrong(number, "leads in a circle from head to head", "One word must have the HEAD 0")
-            path.append(place)
-            place = heads[place]
-        reaches_root.update(path)
+    """Refuse a sentence in which words lead in a circle, from head to head."""
+    try:
+        TopologicalSorter({token["id"]: [token["head"]] for _, token in lines}).prepare()
+    except CycleError as error:
+        number = lines[min(error.args[1]) - 1][0]
+        raise _wrong(number, "leads in a circle from head to head", "One word must have the HEAD 0") from None
 
 
 def _antecedent(number, token, count):
+    """Return the place of the word that a pronoun stands for, counted from 0, or None."""
     value = (token["misc"] or {}).get("Antecedent")
     if value is None:
         return None
@@ -124,14 +126,16 @@ def _antecedent(number, token, count):
 
 
 def _wrong(number, what, advice):
+    """Return the error about one line of a file."""
     return ValueError(f"Line {number} {what}. {advice}.")
 
 
 def as_sentences(treebank):
-    if isinstance(treebank, (list, tuple)):
-        if not treebank or not all(isinstance(sentence, Sentence) for sentence in treebank):
-            raise TypeError(
-                "The treebank is a list, but not one of sentences. read_treebank() makes one from a file."
-            )
-        return list(treebank)
-    return read_treebank(treebank)
+    """Return the sentences of a treebank, which is the path of a file or a list from `read_treebank`."""
+    if not isinstance(treebank, (list, tuple)):
+        return read_treebank(treebank)
+    if not treebank or not all(isinstance(sentence, Sentence) for sentence in treebank):
+        raise TypeError(
+            "The treebank is a list, but not one of sentences. read_treebank() makes one from a file."
+        )
+    return list(treebank)

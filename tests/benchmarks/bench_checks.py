@@ -1,4 +1,4 @@
-"""The confusion table of the exercises' checks: what each mistake is called, in all of tests/attempts.py.
+"""The confusion table of the exercises' checks: what each mistake is called, in all of tests/attempts.
 
 It prints a table and fails nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_checks.py`.
 """
@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from attempts import COMBINED, RIGHT, UNLISTED, WRONG  # noqa: E402
 from summary import record  # noqa: E402
 
-import utils  # noqa: E402
+from utils import checks  # noqa: E402
 
 seconds = []
 
@@ -23,7 +23,7 @@ seconds = []
 def given(exercise, attempt):
     """Return what a check says in one word: the identifier, "passed", or "no name"."""
     start = time.perf_counter()
-    verdict = getattr(utils, f"check_{exercise}")(attempt)
+    verdict = getattr(checks, f"check_{exercise}")(attempt)
     seconds.append(time.perf_counter() - start)
     return "passed" if verdict.passed else verdict.misconception or "no name"
 

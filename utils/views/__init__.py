@@ -38,7 +38,7 @@ def head_view(
     decoder_tokens=None,
     display_mode="light",
 ):
-    """bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
+    """Draw bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
     attention: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions`; every weight from 0 to 1.
     tokens: the text of each position, for example from `tokenizer.convert_ids_to_tokens(input_ids[0])`.
@@ -70,18 +70,10 @@ def head_view(
     layer = 0 if layer is None else read_index("layer", layer, num_layers)
     heads = read_indices("heads", heads, num_heads)
     choices = make_choices(panels, sentence_b_start)
-    data = {
-        "attention": choices,
-        "layer": layer,
-        "heads": heads,
-        "include_layers": list(range(num_layers)),
-    }
-    which = (
-        f"all {num_heads} heads"
-        if len(heads) == num_heads
-        else f"heads of index {', '.join(map(str, heads))}"
-    )
-    text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), {which}"
+    layers = list(range(num_layers))
+    data = {"attention": choices, "layer": layer, "heads": heads, "include_layers": layers}
+    text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
+    text += _some(heads, num_heads, "heads")
     return View(
         text=text,
         html=make_page("head", text, menu("layer", "Layer (index)"), data, display_mode),
@@ -91,14 +83,9 @@ def head_view(
 
 
 def model_view(
-    attention,
-    tokens,
-    sentence_b_start=None,
-    include_layers=None,
-    include_heads=None,
-    display_mode="light",
+    attention, tokens, sentence_b_start=None, include_layers=None, include_heads=None, display_mode="light"
 ):
-    """bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
+    """Draw bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
 
     attention, tokens, sentence_b_start, display_mode: as in `head_view`.
     include_layers, include_heads: the indices (0-based) of the rows and columns to draw; default all.
@@ -112,18 +99,16 @@ def model_view(
     heads = read_indices("include_heads", include_heads, num_heads)
     panel = Panel("All", panel.weights[layers][:, heads], panel.query_tokens, panel.key_tokens)
     require_grid_lines(panel)
-    total = max(
-        len(heads), min(num_heads, 6)
-    )  # so many small pictures fit side by side, which sets their size
+    # So many small pictures fit side by side, which sets their size.
+    total = max(len(heads), min(num_heads, 6))
     data = {
         "attention": make_choices([panel], sentence_b_start),
         "include_layers": layers,
         "include_heads": heads,
         "total_heads": total,
     }
-    text = f"Model view: {len(panel.query_tokens)} tokens, {_some(layers, num_layers, 'layers')}, " + _some(
-        heads, num_heads, "heads"
-    )
+    shown = f"{_some(layers, num_layers, 'layers')}, {_some(heads, num_heads, 'heads')}"
+    text = f"Model view: {len(panel.query_tokens)} tokens, {shown}"
     return View(
         text=text,
         html=make_page("model", text, "", data, display_mode),
@@ -135,16 +120,9 @@ def model_view(
 
 
 def neuron_view(
-    model,
-    tokenizer,
-    sentence_a,
-    sentence_b=None,
-    layer=None,
-    head=None,
-    display_mode="light",
-    token=None,
+    model, tokenizer, sentence_a, sentence_b=None, layer=None, head=None, display_mode="light", token=None
 ):
-    """bertviz's neuron view: how the query and key vectors of one head make its attention weights, number by number.
+    """Draw bertviz's neuron view: how the query and key vectors of one head make its attention weights.
 
     model: a `BertModel` of transformers that is already loaded, or the course's `Encoder`: any model whose attention
     layers hold linear layers named `query` and `key`. It is run once, in evaluation mode; no weight is copied.
@@ -168,13 +146,7 @@ def neuron_view(
     choices = [names | {"shape": list(query.shape), "queries": floats(query), "keys": floats(key)}]
     if sentence_b is not None:
         choices += sentence_choices(tokens, inputs["token_type_ids"][0].tolist().index(1))
-    data = {
-        "attention": choices,
-        "layer": layer,
-        "head": head,
-        "bidirectional": True,
-        "chosen": token,
-    }
+    data = {"attention": choices, "layer": layer, "head": head, "bidirectional": True, "chosen": token}
     text = (
         f"Neuron view: {len(tokens)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
         f"head {head + 1} of {num_heads} (index {head}), query {tokens[chosen]!r} (index {chosen}) in the picture"
@@ -190,20 +162,20 @@ def neuron_view(
 
 
 def _sizes(panels):
-    """How many tokens there are, for the text: "20", or for an encoder-decoder "decoder 12 × 12, cross 12 × 20"."""
+    """Return for the text: "20", or for an encoder-decoder "decoder 12 × 12, cross 12 × 20"."""
     if panels[0].name == "All":
         return str(len(panels[0].query_tokens))
     return ", ".join("{} {} × {}".format(p.name.lower(), *p.weights.shape[2:]) for p in panels)
 
 
 def _some(indices, count, what):
-    """For the text: "all 6 layers", or "layers of index 0, 2"."""
-    return (
-        f"all {count} {what}" if len(indices) == count else f"{what} of index {', '.join(map(str, indices))}"
-    )
+    """Return for the text: "all 6 layers", or "layers of index 0, 2"."""
+    if len(indices) == count:
+        return f"all {count} {what}"
+    return f"{what} of index {', '.join(map(str, indices))}"
 
 
 def _height_of_grid(panel, total_heads):
-    """The height that bertviz's model view takes, in pixels: of the grid, or of the picture that opens on a click."""
+    """Return the pixels that bertviz's model view is high: its grid, or the picture that opens on a click."""
     count = most_tokens([panel])
     return round(max(panel.weights.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))

@@ -47,11 +47,8 @@ class View:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
             self.draw().savefig(drawn, dpi=100 * self.sharpness, facecolor="white")
-        picture = (
-            Image.open(drawn)
-            .convert("RGB")
-            .quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        )
+        picture = Image.open(drawn).convert("RGB")
+        picture = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         picture.save(small, "PNG", optimize=True)
         return small.getvalue()
 
@@ -74,9 +71,7 @@ class View:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         picture = base64.b64encode(self.png).decode("ascii")
-        width, height = (
-            round(int.from_bytes(self.png[at : at + 4], "big") / self.sharpness) for at in (16, 20)
-        )  # from the PNG header
+        width, height = (round(side / self.sharpness) for side in Image.open(io.BytesIO(self.png)).size)
         data = {"text/plain": self.text, "image/png": picture}
         if os.environ.get("COURSE_STATIC_VIEWS") != "1":
             data["text/html"] = _frame(self, picture, width)
@@ -84,7 +79,7 @@ class View:
 
 
 def make_page(kind, title, menus, data, display_mode):
-    """Fill page.html. The text of tokens enters only as JSON, in which `<` cannot end a script."""
+    """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
     if display_mode not in SHADES:
         raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
@@ -101,12 +96,12 @@ def make_page(kind, title, menus, data, display_mode):
         "bertviz": _bertviz(f"{kind}_view.js"),
     }
     page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    return re.sub(
-        r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page
-    )  # one pass: no part is searched again
+    # In one pass, so that no part is searched again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
 
 
 def menu(name, label, choices=()):
+    """Return the HTML of a menu. The options of some menus come from bertviz's own code."""
     options = "".join(
         f'<option value="{i}">{html.escape(choice["name"])}</option>' for i, choice in enumerate(choices)
     )
@@ -114,26 +109,25 @@ def menu(name, label, choices=()):
 
 
 def _bertviz(script):
-    """bertviz's drawing code, without the addresses it would fetch its libraries from."""
+    """Return bertviz's drawing code, without the addresses it would fetch its libraries from."""
     code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
     return re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
 
 
 @lru_cache
 def _library(package, path):
-    """A JavaScript file of an installed package, without indentation and without lines that only comment."""
+    """Return a JavaScript file of an installed package, without indentation and without lines that only comment."""
     try:
         file = Path(metadata.distribution(package).locate_file(path))
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (metadata.PackageNotFoundError, OSError):
-        raise ImportError(
-            f"The views need {path} of the package {package}. Run `pip install {package}`."
-        ) from None
+        message = f"The views need {path} of the package {package}. Run `pip install {package}`."
+        raise ImportError(message) from None
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
 
 
 def _frame(view, picture, width):
-    """The page in a frame that covers its static picture, which shows when no frame or no script is allowed."""
+    """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed."""
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text = html.escape(view.text)
     room = f"min-height:{view.height}px"
@@ -148,7 +142,7 @@ def _frame(view, picture, width):
 
 
 def make_choices(panels, sentence_b_start):
-    """What the menu of attention offers: the panels, and the parts of a pair."""
+    """Return what the menu of attention offers: the panels, and the parts of a pair."""
     choices = [_pack(panel) for panel in panels]
     if sentence_b_start is not None:
         tokens = panels[0].query_tokens
@@ -157,7 +151,7 @@ def make_choices(panels, sentence_b_start):
 
 
 def sentence_choices(tokens, start):
-    """The four parts of a pair, cut out of the first panel in the page, so that no weight is stored twice."""
+    """Return the four parts of a pair, cut out of the first panel in the page, so that no weight is stored twice."""
     spans = {"A": [0, start], "B": [start, len(tokens)]}
     return [
         {
@@ -172,7 +166,7 @@ def sentence_choices(tokens, start):
 
 
 def _pack(panel):
-    """A panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
+    """Return a panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
     levels = (panel.weights.double() * 255).round().to(torch.uint8).cpu()
     return {
         "name": panel.name,
@@ -184,5 +178,5 @@ def _pack(panel):
 
 
 def floats(numbers):
-    """The numbers as float32 in base64, low byte first."""
+    """Return the numbers as float32 in base64, low byte first."""
     return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")

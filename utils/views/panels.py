@@ -25,7 +25,7 @@ class Panel:
 
 
 def read_panel(name, argument, attention, **tokens):
-    """A panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
+    """Return a panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
     weights = _read_weights(attention, argument)
     tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
     _require_token_count(weights, tokens, argument)
@@ -36,6 +36,7 @@ def read_panel(name, argument, attention, **tokens):
 def encoder_decoder_panels(
     encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
 ):
+    """Return a panel for each kind of attention that is given."""
     encoder, decoder = {"encoder_tokens": encoder_tokens}, {"decoder_tokens": decoder_tokens}
     given = (
         ("Encoder", encoder_attention, encoder),
@@ -52,11 +53,12 @@ def encoder_decoder_panels(
 
 
 def most_tokens(panels):
-    """The tokens of the longest list: so many lines of text the view is high."""
+    """Return how many tokens the longest list has: so many lines of text the view is high."""
     return max(max(panel.weights.shape[2:]) for panel in panels)
 
 
 def warn_if_slow(panels):
+    """Warn of panels that a browser draws slowly."""
     count = most_tokens(panels)
     if count > SMOOTH_TOKENS:
         lines = max(panel.weights[0, 0].numel() for panel in panels)
@@ -68,7 +70,7 @@ def warn_if_slow(panels):
 
 
 def _read_weights(attention, name):
-    """One tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
+    """Return one tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
     if attention is None or len(attention) == 0 or any(layer is None for layer in attention):
         raise ValueError(NO_WEIGHTS)
     if not all(isinstance(layer, torch.Tensor) for layer in attention):
@@ -99,6 +101,7 @@ def _read_weights(attention, name):
 
 
 def read_tokens(tokens, name, attention_name):
+    """Return a list of texts. Raises TypeError for what is none."""
     if tokens is None or isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
         raise TypeError(
             f"{attention_name} needs {name}: a list of strings, one for each position. "
@@ -108,6 +111,7 @@ def read_tokens(tokens, name, attention_name):
 
 
 def read_index(name, index, count):
+    """Return an index of `count` layers, heads or tokens as an int."""
     if isinstance(index, bool) or not hasattr(index, "__index__"):
         raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.")
     if not 0 <= index < count:
@@ -120,7 +124,7 @@ def read_index(name, index, count):
 
 
 def read_indices(name, indices, count):
-    """A list of indices, each once. None means all, and a single number means a list of one."""
+    """Return a list of indices, each once. None means all, and a single number means a list of one."""
     if indices is None:
         return list(range(count))
     indices = [indices] if hasattr(indices, "__index__") else list(indices)
@@ -130,6 +134,7 @@ def read_indices(name, indices, count):
 
 
 def read_sentence_b_start(start, count):
+    """Return where sentence B starts among `count` tokens."""
     if isinstance(start, bool) or not hasattr(start, "__index__"):
         raise TypeError(f"sentence_b_start takes a whole number, not {start!r}.")
     if not 0 < start < count:
@@ -153,7 +158,7 @@ def require_no_other(stacks, **single):
 
 
 def _require_token_count(weights, tokens, name):
-    """`tokens` holds, by the names of the arguments, the one list or that of the queries and that of the keys."""
+    """Refuse weights that do not fit the lists in `tokens`: one, or that of the queries and that of the keys."""
     counts = [len(names) for names in tokens.values()]
     if tuple(weights.shape[2:]) != (counts[0], counts[-1]):
         there = " and ".join(f"{len(names)} {argument}" for argument, names in tokens.items())
@@ -171,7 +176,7 @@ def _require_token_count(weights, tokens, name):
 
 
 def _require_same_heads(panels):
-    """The page has one menu of layers and one row of heads for all panels."""
+    """Refuse panels of unequal depth: the page has one menu of layers and one row of heads for all."""
     first = panels[0]
     for panel in panels[1:]:
         if panel.weights.shape[:2] != first.weights.shape[:2]:
@@ -183,7 +188,7 @@ def _require_same_heads(panels):
 
 
 def require_grid_lines(panel):
-    """The model view draws a line for every weight of every head that is included."""
+    """Refuse more than a browser can draw: a line for every weight of every head that is included."""
     lines = panel.weights.numel()
     if lines > MOST_GRID_LINES:
         layers, heads = panel.weights.shape[:2]

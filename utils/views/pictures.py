@@ -13,7 +13,7 @@ ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the 
 
 
 def draw_heads(panels, layer, heads):
-    """The chosen heads of one layer as lines, panel beside panel."""
+    """Draw the chosen heads of one layer as lines, panel beside panel."""
     rows = max(max(panel.weights.shape[2:]) for panel in panels) + 2.5
     figure = _figure(350 * len(panels), 22.5 * rows)
     for place, panel in enumerate(panels):
@@ -32,7 +32,7 @@ def draw_heads(panels, layer, heads):
 
 
 def _draw_lines(axes, weights, heads):
-    """weights (heads, query, key) as lines. As in bertviz, a line's opacity is its weight over the number of heads."""
+    """Draw weights (heads, query, key) as lines, as bertviz does: opacity is the weight over the number of heads."""
     for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
         colour = _colour(head)
         seen = (weight > 0.002).nonzero().tolist()
@@ -46,7 +46,7 @@ def _draw_lines(axes, weights, heads):
 
 
 def draw_grid(panel, layers, heads, total_heads):
-    """Every head as a small picture of its lines: a row for each layer, a column for each head.
+    """Draw every head as a small picture of its lines: a row for each layer, a column for each head.
 
     layers, heads: the indices that name the rows and columns of panel.weights (layers, heads, query, key).
     total_heads: how many small pictures fit side by side.
@@ -60,9 +60,8 @@ def draw_grid(panel, layers, heads, total_heads):
         for column, weight in enumerate(panel.weights[row].float().cpu()):  # (query, key)
             left, top = 38 + width * column + 5, 38 + height * row + 5
             seen = (weight > 0.03).nonzero().tolist()  # a fainter line would not be seen at this size
-            lines = [
-                [(left, top + (q + 0.5) * step), (left + width - 14, top + (k + 0.5) * step)] for q, k in seen
-            ]
+            right = left + width - 14
+            lines = [[(left, top + (q + 0.5) * step), (right, top + (k + 0.5) * step)] for q, k in seen]
             axes.add_collection(_lines(lines, _colour(layer), [weight[q, k].item() for q, k in seen], 1.0))
         axes.text(33, 38 + height * (row + 0.5), layer, ha="right", **FONT_SIZE)
     for column, head in enumerate(heads):
@@ -74,7 +73,7 @@ def draw_grid(panel, layers, heads, total_heads):
 
 
 def draw_neurons(query, key, tokens, chosen):
-    """One head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
+    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
 
     query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
@@ -103,15 +102,14 @@ def draw_neurons(query, key, tokens, chosen):
         axes.add_patch(_box(SOFTMAX + 50, y - 11, 105, 22, facecolor="#478be8", alpha=weights[row].item()))
     _draw_vector(axes, QUERY, middles[chosen], query[chosen])
     elbow = (QUERY + VECTOR + KEY) / 2
-    lines = [
-        [(QUERY + VECTOR, middles[chosen]), (elbow, middles[chosen]), (elbow, y), (KEY, y)] for y in middles
-    ]
+    start = [(QUERY + VECTOR, middles[chosen]), (elbow, middles[chosen])]
+    lines = [[*start, (elbow, y), (KEY, y)] for y in middles]
     axes.add_collection(_lines(lines, (0, 0, 1), torch.tanh(1.8 * weights).tolist(), 1.5))
     return figure
 
 
 def _draw_vector(axes, x, y, numbers, width=VECTOR):
-    """The numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
+    """Draw numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
     blue, orange = torch.tensor([12, 54, 216]) / 255, torch.tensor([255, 99, 24]) / 255
     numbers = numbers.float().cpu()[:, None]  # (head_dim, 1)
     opacity = torch.tanh(numbers.abs() / 4)
@@ -140,12 +138,12 @@ def _lines(lines, colour, opacities, width):
 
 
 def _colour(index):
-    """One of the ten colours that d3 gives bertviz: by head in the head view, by layer in the model view."""
+    """Return one of the ten colours that d3 gives bertviz: by head in the head view, by layer in the model view."""
     from matplotlib import colormaps
 
     return colormaps["tab10"](index % 10)[:3]
 
 
 def printable(token):
-    """Signs that would break a line or draw nothing are shown by their code."""
+    """Return the token with the code of each sign that would break a line or draw nothing."""
     return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in token)

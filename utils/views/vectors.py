@@ -8,7 +8,7 @@ MOST_NEURON_TOKENS = 128
 
 
 def tokenize(model, tokenizer, sentence_a, sentence_b):
-    """What the tokenizer makes of the texts, where the model is."""
+    """Return what the tokenizer makes of the texts, where the model is."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(
             f"model must be a loaded model, for example a BertModel, not {type(model).__name__}. "
@@ -22,10 +22,8 @@ def tokenize(model, tokenizer, sentence_a, sentence_b):
     inputs = tokenizer(sentence_a, sentence_b, return_tensors="pt")
     count = inputs["input_ids"].shape[1]
     if count > MOST_NEURON_TOKENS:
-        raise ValueError(
-            f"{count} tokens would freeze the browser; the neuron view draws at most {MOST_NEURON_TOKENS}. "
-            "Cut the text."
-        )
+        most = f"the neuron view draws at most {MOST_NEURON_TOKENS}"
+        raise ValueError(f"{count} tokens would freeze the browser; {most}. Cut the text.")
     if sentence_b is not None and 1 not in inputs.get("token_type_ids", torch.zeros(1, 1)):
         raise ValueError("The tokenizer does not mark sentence B in token_type_ids. Leave sentence_b out.")
     device = next((weight.device for weight in model.parameters()), "cpu")
@@ -33,7 +31,7 @@ def tokenize(model, tokenizer, sentence_a, sentence_b):
 
 
 def catch_vectors(model, inputs):
-    """The query and key vectors of every head, each (layers, heads, tokens, head_dim), caught while the model runs."""
+    """Run the model and return the query and key vectors of every head, each (layers, heads, tokens, head_dim)."""
     caught = {"query": [], "key": []}
     hooks, num_heads = [], None
     for path, part in model.named_modules():
@@ -58,32 +56,36 @@ def catch_vectors(model, inputs):
             f"neuron_view finds no linear layers named query and key, of one size, in {type(model).__name__}. "
             "Pass a BertModel of transformers or the course's Encoder."
         )
-    query, key = (  # (layers, 1, tokens, hidden_size) to (layers, heads, tokens, head_dim)
+    # (layers, 1, tokens, hidden_size) to (layers, heads, tokens, head_dim)
+    query, key = (
         torch.stack(vectors).unflatten(-1, (num_heads, -1)).squeeze(1).transpose(1, 2).cpu()
         for vectors in caught.values()
     )
-    _require_made_by_softmax(query, key, getattr(outputs, "attentions", None))
+    _require_made_by_softmax(query, key, getattr(outputs, "attentions", None) or ())
     return query, key
 
 
 def _ask_for_attention(model):
-    """A model of transformers returns its weights when asked. The course's Encoder always does, and cannot be asked."""
+    """Return what asks a model of transformers for its weights; the course's Encoder returns them unasked."""
     known = inspect.signature(model.forward).parameters.values()
     asked = any(word.name == "output_attentions" or word.kind == word.VAR_KEYWORD for word in known)
     return {"output_attentions": True} if asked else {}
 
 
 def _require_made_by_softmax(query, key, attentions):
-    """The page computes softmax(q·k/√d). Refuse a model that adds something else to its scores."""
+    """Refuse a model that adds something to its scores, since the page computes softmax(q·k/√d).
+
+    attentions: a tensor for each layer, or None where the weights are not known (fused attention).
+    """
     scores = query.double() @ key.double().transpose(-2, -1) / query.shape[-1] ** 0.5
     weights = torch.softmax(scores, dim=-1)  # (layers, heads, query, key)
     if not weights.isfinite().all():
         raise ValueError("The query and key vectors hold NaN or infinity. Load the model's weights again.")
-    if attentions:
-        apart = (torch.cat(list(attentions)).cpu().double() - weights).abs().max().item()
-        tolerance = 0.001 if query.dtype in (torch.float32, torch.float64) else 0.05
-        if apart > tolerance:
-            raise ValueError(
-                f"The model's attention weights differ from softmax(q·k/√d) by up to {apart:.3f}, so this view would "
-                "show numbers that are not the model's. It adds something to its scores, such as relative positions."
-            )
+    known = [(one[0].cpu(), own) for one, own in zip(attentions, weights, strict=False) if one is not None]
+    apart = max(((one - own).abs().max().item() for one, own in known), default=0.0)
+    tolerance = 0.001 if query.dtype in (torch.float32, torch.float64) else 0.05
+    if apart > tolerance:
+        raise ValueError(
+            f"The model's attention weights differ from softmax(q·k/√d) by up to {apart:.3f}, so this view would "
+            "show numbers that are not the model's. It adds something to its scores, such as relative positions."
+        )

@@ -1,0 +1,187 @@
+"""Makes a folder of web pages out of the course: any web server can serve it, and a browser opens it from the disk.
+
+    python .ci/site/build.py [--to FOLDER] [--stored] [NN ...]   default folder: _site; NN: run only these notebooks
+    python .ci/site/build.py --links                             make no pages, ask for every link that they would have
+
+The notebooks are run anew, in memory, so that their views are live; the committed ones hold pictures. A notebook that
+is not run (--stored: none is) is shown as it is committed. README becomes index.html, and its picture a live view.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+import nbformat
+from nbclient.exceptions import CellExecutionError
+from sphinx.cmd.build import build_main
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+import course  # noqa: E402
+
+LICENCE = course.ROOT / "LICENSE"
+
+# In a notebook's kernel, before its first cell. A slider or a progress bar needs a kernel, which a page has not, so
+# notebooks run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are made without it.
+LIVE_VIEWS = """\
+def live_views():
+    import os, sys
+    sys.path.insert(0, os.path.abspath(".."))
+    from utils.views import View
+    shown = View._repr_mimebundle_
+
+    def live(view, include=None, exclude=None):
+        static = os.environ.pop("COURSE_STATIC_VIEWS")
+        try:
+            return shown(view, include, exclude)
+        finally:
+            os.environ["COURSE_STATIC_VIEWS"] = static
+
+    View._repr_mimebundle_ = live
+
+live_views()
+del live_views
+"""
+
+# The side bar, in the order of reading.
+CONTENTS = """
+```{toctree}
+:hidden:
+:numbered: 1
+:glob:
+:caption: Notebooks
+
+notebooks/*_*
+```
+
+```{toctree}
+:hidden:
+:caption: Beside them
+
+notebooks/glossary
+notebooks/questions
+CONTRIBUTING
+CHANGELOG
+LICENSE
+```
+"""
+
+
+def linked(text: str, folder: Path) -> str:
+    """Markdown of a folder of the course whose links lead to pages. What has no page is linked on GitHub."""
+
+    def write(link):
+        file = (folder / link[1]).resolve()
+        if file == course.README:
+            return link[0].replace("README", "index")
+        if file == LICENCE:
+            return link[0] + ".md"
+        if file.suffix in (".md", ".ipynb") or file.parent.name == "images" or not file.exists():
+            return link[0]
+        where = file.relative_to(course.ROOT).as_posix()
+        return f"](https://github.com/{course.repository()}/blob/main/{where}"
+
+    return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
+
+
+def page(notebook):
+    """A notebook with a place before each cell that links of the form #cell-id=... lead to."""
+    cells = []
+    for cell in notebook.cells:
+        if cell.id.startswith("navigation-"):  # the pages have a side bar
+            continue
+        cells.append(nbformat.v4.new_markdown_cell(f'<div id="cell-id={cell.id}"></div>'))
+        if cell.cell_type == "markdown":
+            cell.source = linked(cell.source, course.NOTEBOOKS)
+        cells.append(cell)
+    return nbformat.from_dict(notebook | {"cells": cells})
+
+
+def licences() -> str:
+    """The licence of the course, and those of what is inside the pages."""
+    text = "# Licences\n\n" + re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8"))
+    for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
+        for file in metadata.files(package) or []:
+            if file.stem == "LICENSE":
+                text += f"\n\n## {package}\n\n```text\n{file.read_text(encoding='utf-8')}\n```\n"
+    return text
+
+
+def stage(folder: Path, chosen: list[str]) -> None:
+    """Write what Sphinx reads into an empty folder, and run the notebooks with the chosen numbers."""
+    shutil.copytree(course.ROOT / "images", folder / "images")
+    (folder / "notebooks").mkdir()
+    notebooks = {path.name: course.read(path) for path in course.paths()}
+    for name, notebook in notebooks.items():
+        if name[:2] in chosen:
+            print(f"running {name}", flush=True)
+            course.execute(notebook, first=LIVE_VIEWS)
+        nbformat.write(page(notebook), folder / "notebooks" / name)
+
+    texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
+    texts += course.NOTEBOOKS.glob("*.md")
+    pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
+    for picture, (name, cell_id) in course.PICTURES.items():
+        (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
+        if view := cell.outputs[0].data.get("text/html"):
+            view = (
+                f'<div class="cell"><div class="cell_output"><div class="text_html">{view}</div></div></div>'
+            )
+            (folder / f"{picture}.html").write_text(view, encoding="utf-8")
+            place = f"```{{raw}} html\n:file: {picture}.html\n```"
+            pages[course.README] = re.sub(rf"(?m)^.*\bimages/{picture}.*$", place, pages[course.README])
+    pages[course.ROOT / "index.md"] = pages.pop(course.README) + CONTENTS
+    pages[course.ROOT / "LICENSE.md"] = licences()
+    for path, text in pages.items():
+        (folder / path.relative_to(course.ROOT)).write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--to", type=Path, default=course.ROOT / "_site", metavar="FOLDER")
+    parser.add_argument("--stored", action="store_true")
+    parser.add_argument("--links", action="store_true")
+    parser.add_argument("numbers", nargs="*", metavar="NN")
+    asked = parser.parse_args(arguments)
+    there = [path.name[:2] for path in course.paths()]
+    if unknown := sorted(set(asked.numbers) - set(there)):
+        sys.exit(f"There is no notebook {', '.join(unknown)}.")
+    if asked.to.exists() and any(asked.to.iterdir()) and not (asked.to / ".buildinfo").exists():
+        sys.exit(f"{asked.to} holds something else than pages of the course. Name another folder with --to.")
+    os.environ["COURSE_STATIC_VIEWS"] = "1"
+    os.environ.pop("COURSE_CHECKPOINT", None)
+    with tempfile.TemporaryDirectory() as work:
+        source, made = Path(work, "source"), Path(work, "made")
+        source.mkdir()
+        try:
+            stage(source, [] if asked.stored or asked.links else asked.numbers or there)
+        except CellExecutionError as error:
+            sys.exit(f"A notebook did not run to its end, so no page was written.\n\n{error}")
+        sphinx = [
+            "--quiet",
+            "--fail-on-warning",
+            "-c",
+            str(HERE),
+            "-d",
+            f"{work}/trees",
+            str(source),
+            str(made),
+        ]
+        if build_main(["-b", "linkcheck" if asked.links else "html", *sphinx]):
+            sys.exit(1)
+        if not asked.links:
+            shutil.rmtree(asked.to, ignore_errors=True)
+            shutil.copytree(made, asked.to)
+            print(f"The pages: {asked.to / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,372 @@
+"""Attempts at the exercises of notebook 04."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .attention import masked
+from .tables import combined, right, unlisted, wrong
+
+# ------------------------------------------------------------------------------------------------ split_heads
+
+
+def split_loops(projected, num_heads):
+    size = projected.shape[-1] // num_heads
+    return torch.stack([projected[:, :, h * size : (h + 1) * size] for h in range(num_heads)], dim=1)
+
+
+right(
+    "split_heads",
+    split_loops,
+    lambda x, n: x.view(*x.shape[:2], n, -1).transpose(1, 2),
+    lambda x, n: x.unflatten(-1, (n, -1)).permute(0, 2, 1, 3),
+    lambda x, n: x.numpy().reshape(len(x), x.shape[1], n, -1).swapaxes(1, 2),
+)
+wrong(
+    "split_heads",
+    "view_without_transpose",
+    lambda x, n: x.view(x.shape[0], n, x.shape[1], -1),
+    lambda x, n: torch.stack([part.reshape(n, part.shape[0], -1) for part in x]),
+)
+wrong(
+    "split_heads",
+    "heads_interleaved",
+    lambda x, n: x.unflatten(-1, (-1, n)).permute(0, 3, 1, 2),
+    lambda x, n: torch.stack([x[..., head::n] for head in range(n)], dim=1),
+)
+wrong(
+    "split_heads",
+    "heads_not_in_front",
+    lambda x, n: x.view(*x.shape[:2], n, x.shape[2] // n),
+    lambda x, n: torch.stack(x.chunk(n, dim=-1), dim=2),
+)
+unlisted(
+    "split_heads",
+    lambda x, n: split_loops(x, n).flip(1),
+    lambda x, n: torch.stack(x.chunk(n, dim=-1)),
+    lambda x, n: split_loops(x, n).mT,
+)
+
+
+# --------------------------------------------------------------------------------------- multi_head_attention
+
+
+class Heads(nn.Module):
+    """All heads at once. A subclass changes one step."""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.query = nn.Linear(hidden_size, hidden_size)
+        self.key = nn.Linear(hidden_size, hidden_size)
+        self.value = nn.Linear(hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
+
+    def split(self, x):
+        return x.view(x.shape[0], x.shape[1], self.num_heads, -1).transpose(1, 2)
+
+    def merge(self, x):
+        return x.transpose(1, 2).flatten(2)
+
+    def scale(self, query):
+        return math.sqrt(query.shape[-1])
+
+    def mask(self, scores, mask):
+        return masked(scores, mask)
+
+    def forward(self, hidden_state, mask=None):
+        query, key, value = (self.split(part(hidden_state)) for part in (self.query, self.key, self.value))
+        weights = self.mask(query @ key.mT / self.scale(query), mask).softmax(dim=-1)
+        return self.output(self.merge(weights @ value)), weights
+
+
+class HeadsEinsum(Heads):
+    def forward(self, hidden_state, mask=None):
+        parts = [
+            part(hidden_state).unflatten(-1, (self.num_heads, -1))
+            for part in (self.query, self.key, self.value)
+        ]
+        scores = torch.einsum("bqhd,bkhd->bhqk", *parts[:2]) / math.sqrt(parts[0].shape[-1])
+        weights = masked(scores, mask).softmax(-1)
+        return self.output(torch.einsum("bhqk,bkhd->bqhd", weights, parts[2]).flatten(2))
+
+
+class HeadsFramework(Heads):
+    def forward(self, hidden_state, mask=None):
+        x = hidden_state.transpose(0, 1)
+        layers = [self.query, self.key, self.value]
+        output, weights = F.multi_head_attention_forward(
+            *(x, x, x),
+            *(x.shape[-1], self.num_heads),
+            torch.cat([layer.weight for layer in layers]),
+            torch.cat([layer.bias for layer in layers]),
+            *(None, None, False, 0.0),
+            *(self.output.weight, self.output.bias),
+            training=False,
+            attn_mask=None if mask is None else ~mask,
+        )
+        return output.transpose(0, 1), weights  # weights are a mean over heads
+
+
+class HeadsFused(Heads):
+    def forward(self, hidden_state, mask=None):
+        parts = [self.split(part(hidden_state)) for part in (self.query, self.key, self.value)]
+        return self.output(self.merge(F.scaled_dot_product_attention(*parts, attn_mask=mask)))
+
+
+class OneHead(nn.Module):
+    def __init__(self, hidden_size, head_dim):
+        super().__init__()
+        self.query = nn.Linear(hidden_size, head_dim)
+        self.key = nn.Linear(hidden_size, head_dim)
+        self.value = nn.Linear(hidden_size, head_dim)
+
+    def forward(self, hidden_state, mask=None):
+        query, key, value = self.query(hidden_state), self.key(hidden_state), self.value(hidden_state)
+        weights = masked(query @ key.mT / math.sqrt(query.shape[-1]), mask).softmax(dim=-1)
+        return weights @ value
+
+
+class HeadsList(nn.Module):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.heads = nn.ModuleList(OneHead(hidden_size, hidden_size // num_heads) for _ in range(num_heads))
+        self.output = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden_state, mask=None):
+        return self.output(torch.cat([head(hidden_state, mask) for head in self.heads], dim=-1))
+
+
+right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsFused, HeadsList)
+
+
+class ViewOnly(Heads):
+    def split(self, x):
+        return x.view(x.shape[0], self.num_heads, x.shape[1], -1)
+
+
+class ViewOnlyTwice(Heads):
+    def forward(self, hidden_state, mask=None):
+        b, s, h = hidden_state.shape
+        parts = [
+            p(hidden_state).reshape(b, self.num_heads, s, -1) for p in (self.query, self.key, self.value)
+        ]
+        return self.output(F.scaled_dot_product_attention(*parts, attn_mask=mask).reshape(b, s, h))
+
+
+class SharedList(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.heads = nn.ModuleList([OneHead(hidden_size, hidden_size // num_heads)] * num_heads)
+
+
+class SharedSmall(Heads):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        size = hidden_size // num_heads
+        self.query, self.key, self.value = (nn.Linear(hidden_size, size) for _ in range(3))
+
+    def split(self, x):
+        return x[:, None].expand(-1, self.num_heads, -1, -1)
+
+
+class SharedFirst(HeadsList):
+    def forward(self, hidden_state, mask=None):
+        return self.output(torch.cat([self.heads[0](hidden_state, mask) for _ in self.heads], dim=-1))
+
+
+class HiddenScale(Heads):
+    def scale(self, query):
+        return math.sqrt(self.query.out_features)
+
+
+class HiddenScaleEinsum(Heads):
+    def forward(self, hidden_state, mask=None):
+        parts = [
+            part(hidden_state).unflatten(-1, (self.num_heads, -1))
+            for part in (self.query, self.key, self.value)
+        ]
+        scores = torch.einsum("bqhd,bkhd->bhqk", *parts[:2]) / hidden_state.size(-1) ** 0.5
+        return self.output(
+            torch.einsum("bhqk,bkhd->bqhd", masked(scores, mask).softmax(-1), parts[2]).flatten(2)
+        )
+
+
+class NoOutput(Heads):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        del self.output
+
+    def forward(self, hidden_state, mask=None):
+        parts = [self.split(part(hidden_state)) for part in (self.query, self.key, self.value)]
+        return self.merge(F.scaled_dot_product_attention(*parts, attn_mask=mask))
+
+
+class OutputUnused(HeadsList):
+    def forward(self, hidden_state, mask=None):
+        return torch.cat([head(hidden_state, mask) for head in self.heads], dim=-1)
+
+
+class Summed(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.output = nn.Linear(hidden_size // num_heads, hidden_size)
+
+    def forward(self, hidden_state, mask=None):
+        return self.output(sum(head(hidden_state, mask) for head in self.heads))
+
+
+class MeanOfHeads(Heads):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.output = nn.Linear(hidden_size // num_heads, hidden_size)
+
+    def merge(self, x):
+        return x.mean(dim=1)
+
+
+class SummedWide(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.heads = nn.ModuleList(OneHead(hidden_size, hidden_size) for _ in range(num_heads))
+
+    def forward(self, hidden_state, mask=None):
+        return self.output(torch.stack([head(hidden_state, mask) for head in self.heads]).sum(dim=0))
+
+
+class MergedAsItLies(Heads):
+    def merge(self, x):
+        return x.reshape(x.shape[0], x.shape[2], -1)
+
+
+class MergedView(Heads):
+    def forward(self, hidden_state, mask=None):
+        parts = [self.split(part(hidden_state)) for part in (self.query, self.key, self.value)]
+        return self.output(
+            F.scaled_dot_product_attention(*parts, attn_mask=mask).contiguous().view(hidden_state.shape)
+        )
+
+
+class MaskFirst(Heads):
+    def mask(self, scores, mask):
+        if mask is None:
+            return scores
+        return torch.cat([scores[:, :1].masked_fill(~mask, -math.inf), scores[:, 1:]], dim=1)
+
+
+class MaskLast(HeadsList):
+    def forward(self, hidden_state, mask=None):
+        outputs = [head(hidden_state) for head in self.heads[:-1]]
+        return self.output(torch.cat([*outputs, self.heads[-1](hidden_state, mask)], dim=-1))
+
+
+class MaskUsedUp(HeadsList):
+    def forward(self, hidden_state, mask=None):
+        outputs = []
+        for head in self.heads:
+            outputs.append(head(hidden_state, mask))
+            mask = None
+        return self.output(torch.cat(outputs, dim=-1))
+
+
+for misconception, attempts in {
+    "view_without_transpose": [ViewOnly, ViewOnlyTwice],
+    "heads_share_weights": [SharedList, SharedSmall, SharedFirst],
+    "scaled_by_hidden_size": [HiddenScale, HiddenScaleEinsum],
+    "no_output_projection": [NoOutput, OutputUnused],
+    "heads_summed_not_concatenated": [Summed, MeanOfHeads, SummedWide],
+    "merge_without_transpose": [MergedAsItLies, MergedView],
+    "mask_only_for_one_head": [MaskFirst, MaskLast, MaskUsedUp],
+}.items():
+    wrong("multi_head_attention", misconception, *attempts)
+
+
+class TwoMistakes(ViewOnly):
+    def scale(self, query):
+        return 1.0
+
+
+class OtherNames(nn.Module):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.w_q = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden_state, mask=None):
+        return self.w_q(hidden_state)
+
+
+class Inverted(Heads):
+    def mask(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(mask, -math.inf)
+
+
+class WideHeads(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.heads = nn.ModuleList(OneHead(hidden_size, hidden_size) for _ in range(num_heads))
+        self.output = nn.Linear(hidden_size * num_heads, hidden_size)
+
+
+unlisted("multi_head_attention", OtherNames, Inverted, WideHeads)
+combined("multi_head_attention", ("view_without_transpose", "scaled_by_hidden_size"), TwoMistakes)
+
+
+class ForOfHeads(Heads):
+    """Loops over heads inside the projections, one mistake at a time."""
+
+    summed = shared = False
+
+    def forward(self, hidden_state, mask=None):
+        size, outputs = hidden_state.shape[-1] // self.num_heads, []
+        query, key, value = self.query(hidden_state), self.key(hidden_state), self.value(hidden_state)
+        for head in range(self.num_heads):
+            part = slice(0, size) if self.shared else slice(head * size, head * size + size)
+            scores = query[..., part] @ key[..., part].mT / size**0.5
+            outputs.append(masked(scores, mask).softmax(-1) @ value[..., part])
+        if self.summed:
+            return self.output(sum(outputs).repeat(1, 1, self.num_heads))
+        return self.output(torch.cat(outputs, dim=-1))
+
+
+right("multi_head_attention", ForOfHeads)
+wrong("multi_head_attention", "heads_share_weights", type("SharedSlice", (ForOfHeads,), {"shared": True}))
+wrong(
+    "multi_head_attention",
+    "heads_summed_not_concatenated",
+    type("SummedLoop", (ForOfHeads,), {"summed": True}),
+)
+
+
+class SummedBare(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        del self.output
+
+    def forward(self, hidden_state, mask=None):
+        return torch.stack([head(hidden_state, mask) for head in self.heads]).sum(0)
+
+
+class MaskOnSecond(Heads):
+    def mask(self, scores, mask):
+        if mask is not None:
+            scores = scores.clone()
+            scores[:, 1] = scores[:, 1].masked_fill(~mask, -math.inf)
+        return scores
+
+
+class MergedByPermute(Heads):
+    def merge(self, x):
+        b, h, s, d = x.shape
+        return x.permute(0, 1, 3, 2).reshape(b, h * d, s).reshape(b, s, h * d)
+
+
+class ScaleTwice(Heads):
+    def scale(self, query):
+        return query.shape[-1]
+
+
+wrong("multi_head_attention", "heads_summed_not_concatenated", SummedBare)
+wrong("multi_head_attention", "mask_only_for_one_head", MaskOnSecond)
+unlisted("multi_head_attention", MergedByPermute, ScaleTwice)

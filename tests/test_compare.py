@@ -1,0 +1,210 @@
+"""The compare room: a mistake in a twin of BERT is named where it is made, and nothing else is."""
+
+import inspect
+import math
+import re
+import sys
+import types
+
+import pytest
+import torch
+from tiny_models import ids, new_bert, pads
+from torch import nn
+from transformers import BertModel
+
+from utils import attention, compare, encoder, positions
+from utils.attention import use_fused_attention
+from utils.compare import compare_with_bert
+from utils.encoder import Encoder
+
+INPUTS = {"input_ids": ids(2, 9), "token_type_ids": ids(2, 9) % 2, "attention_mask": pads(2, 9)}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return new_bert(num_hidden_layers=6)
+
+
+@pytest.fixture
+def twin(model):
+    return Encoder.from_bert(model)
+
+
+def test_no_difference_is_found_where_there_is_none(bert):
+    tokenizer, model = bert
+    pairs = [("leaves fall in autumn", "autumn is marked by colorful foliage"), ("Is it raining?", "No.")]
+    inputs = tokenizer(*zip(*pairs, strict=True), padding=True, return_tensors="pt")
+    found = compare_with_bert(Encoder.from_bert(model), model, inputs)
+    assert found.first_difference is None and found.tolerance == 1e-10
+    assert found.table["equal"].all() and (found.table["largest difference"] <= 1e-10).all()
+    parts = ["attention weights", "attention output", "after the first norm", "feed-forward output", "output"]
+    layers = [f"layer {number} {part}" for number in range(1, 7) for part in parts]
+    assert list(found.table.index) == ["embeddings", *layers]
+    assert repr(found).count("< 1e-10") == 31
+
+
+def assert_first(found, expected):
+    """What comes before the first difference is equal, and it is not."""
+    assert found.first_difference == expected
+    assert found.table["equal"][: list(found.table.index).index(expected)].all()
+    assert not found.table["equal"][expected]
+
+
+def planted(old, new, monkeypatch):
+    """The `Encoder` of rooms in whose code `old`, which stands in one of them, is exchanged."""
+    rooms = (attention, compare, positions, encoder)  # each imports those before it only
+    sources = [inspect.getsource(room) for room in rooms]
+    assert sum(old in source for source in sources) == 1, f"{old!r} must stand in one room"
+    for room, source in zip(rooms, sources, strict=True):
+        module = types.ModuleType(room.__name__)
+        module.__package__ = "utils"
+        monkeypatch.setitem(sys.modules, room.__name__, module)  # where the rooms after it import from
+        exec(compile(source.replace(old, new), room.__name__, "exec"), vars(module))
+    return module.Encoder
+
+
+NORM = "nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)"
+WRONG_NORM = NORM.replace("config.layer_norm_eps", "1e-5")
+MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the code, and what stands there instead
+    "embeddings": [
+        (NORM, WRONG_NORM),  # in every norm
+        (" + self.segment(token_type_ids)", ""),
+        ("self.segment(token_type_ids)  #", "self.segment.weight[0]  #"),
+        ("if self.position is not None:", "if False:"),
+        ("weight[: input_ids.shape[1]]", "weight[1 : input_ids.shape[1] + 1]"),
+        ("self.dropout(self.norm(embedded))", "self.dropout(embedded)"),
+    ],
+    "layer 1 attention weights": [
+        ("if self.norm_first:", "if True:"),
+        ("*= query.shape[-1] ** -0.5", "*= 1.0"),
+        ("*= query.shape[-1] ** -0.5", "*= (query.shape[-1] * query.shape[-3]) ** -0.5"),
+        ("self.dropout(masked_softmax(attn_scores, mask))", "attn_scores.softmax(dim=-2)"),
+        ("mask = encoder_mask(attention_mask, input_ids)", "mask = None"),
+        ("layer(hidden_state, mask)", "layer(hidden_state, ~mask)"),
+        ("[name] =", '[name.replace("query", "?").replace("key", "query").replace("?", "key")] ='),
+    ],
+    "layer 1 attention output": [
+        ("per_head = per_head.transpose(1, 2)", "per_head = per_head.flip(1).transpose(1, 2)"),
+        ("per_head = per_head.transpose(1, 2)", "pass"),
+    ],
+    "layer 1 after the first norm": [
+        ("attention_norm(hidden_state + self.dropout(attended))", "attention_norm(self.dropout(attended))"),
+        (f"self.attention_norm = {NORM}", f"self.attention_norm = {WRONG_NORM}"),
+    ],
+    "layer 1 feed-forward output": [("nn.GELU()", 'nn.GELU("tanh")'), ("nn.GELU()", "nn.ReLU()")],
+    "layer 1 output": [
+        ("feed_forward_norm(hidden_state + self.feed", "feed_forward_norm(self.feed"),
+        (f"self.feed_forward_norm = {NORM}", f"self.feed_forward_norm = {WRONG_NORM}"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "first, old, new", [(name, *pair) for name, pairs in MISTAKES_IN_THE_CODE.items() for pair in pairs]
+)
+def test_a_mistake_in_the_code_is_named_where_it_is_made(first, old, new, model, monkeypatch):
+    assert_first(compare_with_bert(planted(old, new, monkeypatch).from_bert(model), model, INPUTS), first)
+
+
+def swap(part, one, other):
+    first, second = getattr(part, one), getattr(part, other)
+    setattr(part, one, second)
+    setattr(part, other, first)
+
+
+def put_bias(part, change):
+    part.bias = nn.Parameter(part.bias + change)  # its own, not BERT's
+
+
+MISTAKES_IN_A_TWIN = [
+    ("embeddings", lambda twin: twin.train()),
+    ("layer 2 attention weights", lambda twin: twin.layers[1].attention.dropout.train()),
+    ("layer 4 attention weights", lambda twin: swap(twin.layers[3].attention, "query", "key")),
+    ("layer 3 attention output", lambda twin: swap(twin.layers[2].attention, "value", "output")),
+    (
+        "layer 2 after the first norm",
+        lambda twin: swap(twin.layers[1], "attention_norm", "feed_forward_norm"),
+    ),
+    ("layer 5 attention weights", lambda twin: swap(twin.layers, "4", "5")),
+    ("layer 6 attention weights", lambda twin: setattr(twin.layers[5], "norm_first", True)),
+    ("layer 3 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, +1e-9)),
+    ("layer 3 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, -1e-9)),
+    ("layer 3 after the first norm", lambda twin: put_bias(twin.layers[2].attention_norm, math.nan)),
+]
+
+
+@pytest.mark.parametrize("first, plant", MISTAKES_IN_A_TWIN)
+def test_a_mistake_in_a_twin_is_named_where_it_is_made(first, plant, model, twin):
+    torch.manual_seed(0)
+    plant(twin)
+    assert_first(compare_with_bert(twin, model, INPUTS), first)
+
+
+def test_comparison_leaves_no_hook_behind(model, twin):
+    def hooks():
+        return [len(part._forward_hooks) for whole in (twin, model) for part in whole.modules()]
+
+    model(ids(1, 3))  # transformers puts hooks of its own in
+    before = hooks()
+    compare_with_bert(twin, model, INPUTS)
+    with pytest.raises(ValueError, match="50"):
+        compare_with_bert(twin, model, {"input_ids": torch.tensor([[50]])})
+    assert hooks() == before
+
+
+def test_text_of_a_comparison_shows_digits_of_real_differences_only(model, twin):
+    twin.layers[1].norm_first = True
+    found = compare_with_bert(twin, model, INPUTS)
+    lines = repr(found).splitlines()
+    assert all(line.split()[-3:] == ["<", "1e-10", "True"] for line in lines[1:7])
+    difference = found.table["largest difference"]["layer 2 attention weights"]
+    assert lines[7].split() == ["layer", "2", "attention", "weights", f"{difference:.1e}", "False"]
+    assert "layer 2 attention weights" in lines[-1]
+
+
+def test_weights_that_one_side_does_not_return_are_left_out(model, twin):
+    sdpa = (
+        BertModel(type(model.config)(**model.config.to_diff_dict(), attn_implementation="sdpa"))
+        .double()
+        .eval()
+    )
+    sdpa.load_state_dict(model.state_dict())
+    for pair in ((twin, sdpa), (use_fused_attention(twin), sdpa), (twin, model)):
+        table, first, _ = compare_with_bert(*pair, INPUTS)
+        assert first is None and len(table) == 25 and not table.index.str.contains("weights").any()
+
+
+def test_float32_has_a_tolerance_of_its_own_and_another_may_be_given(model, twin):
+    single = new_bert().float()
+    found = compare_with_bert(Encoder.from_bert(single), single, INPUTS)
+    assert found.first_difference is None and found.tolerance == 1e-5
+    put_bias(twin.layers[0].attention.output, 1e-9)
+    assert compare_with_bert(twin, model, INPUTS).first_difference == "layer 1 attention output"
+    found = compare_with_bert(twin, model, INPUTS, tolerance=1e-6)
+    assert found.first_difference is None and found.tolerance == 1e-6
+
+
+def test_another_width_is_an_infinite_difference(model):
+    narrow = Encoder.from_bert(new_bert(hidden_size=8, num_hidden_layers=6))
+    table, first, _ = compare_with_bert(narrow, model, INPUTS)
+    assert first == "embeddings" and table["largest difference"]["embeddings"] == math.inf
+
+
+def compared(model, source=None):
+    """Compare the twin of one BERT with another."""
+    return compare_with_bert(Encoder.from_bert(source or new_bert()), model, INPUTS)
+
+
+REFUSED = [
+    ("train mode", lambda: compared(new_bert().train()), ValueError, "model.eval()"),
+    ("depth", lambda: compared(new_bert(num_hidden_layers=3)), ValueError, "2 layers"),
+    ("dtype", lambda: compared(new_bert().float()), TypeError, "torch.float32"),
+    ("no tolerance", lambda: compared(*[new_bert().bfloat16()] * 2), ValueError, "torch.bfloat16"),
+    ("no BERT", lambda: compared(Encoder.from_bert(new_bert())), TypeError, "Encoder"),
+]
+
+
+@pytest.mark.parametrize("what, call, error, fact", REFUSED)
+def test_refused(what, call, error, fact):
+    with pytest.raises(error, match=re.escape(fact)):
+        call()

@@ -1,0 +1,50 @@
+"""BERTs and encoders that are small enough to be compared number by number, in float64."""
+
+import types
+
+import torch
+from transformers import BertConfig, BertModel
+
+from utils.encoder import Encoder
+
+SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
+SIZES |= {"vocab_size": 50, "max_position_embeddings": 12, "type_vocab_size": 2}
+
+
+def new_config(**changes):
+    return BertConfig(**SIZES | {"attn_implementation": "eager"} | changes)
+
+
+def bare_config(**changes):
+    """Return a config that transformers does not check: the fields alone."""
+    return types.SimpleNamespace(**new_config().to_dict() | changes)
+
+
+def new_bert(**changes):
+    """Return a BERT with random weights: of biases and norms, too, and large enough for sharp attention."""
+    torch.manual_seed(0)
+    model = BertModel(new_config(**changes)).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    return model
+
+
+def new_encoder(**changes):
+    torch.manual_seed(0)
+    return Encoder(new_config(), **changes).double().eval()
+
+
+def ids(*shape, seed=0):
+    return torch.randint(50, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def pads(batch, seq_len):
+    """Return a tokenizer's attention_mask whose first sequence is half as long as the others."""
+    mask = torch.ones(batch, seq_len, dtype=torch.long)
+    mask[0, seq_len // 2 :] = 0
+    return mask
+
+
+def close(actual, expected, tolerance=1e-10):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)

@@ -1,0 +1,169 @@
+"""Reading what an attempt returned, comparing it with an expected answer, and saying in words where it differs.
+
+An answer is a dict: its parts by name, each a tensor of float64 or a list of texts. A reader makes one of whatever
+came back, or raises `Unreadable`.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+LAYER_HEAD = (
+    "layer, head"  # the part of an answer that names a head, told in other words than numbers at a place
+)
+
+
+class Unreadable(Exception):
+    """The attempt, or what it returned, cannot be read; the text says why."""
+
+
+# --------------------------------------------------------------------------------------------------- reading
+
+
+def kind_of(value):
+    """Return in words what a value is that cannot be read."""
+    return "None: is a `return` missing?" if value is None else f"of the type {type(value).__name__}"
+
+
+def read_tensor(value, what="result"):
+    """Return a number, list, array or tensor as a tensor of float64, or raise `Unreadable`."""
+    if isinstance(value, torch.Tensor) and not value.is_complex():
+        return value.detach().to_dense().to("cpu", torch.float64)
+    if isinstance(value, np.ndarray | np.generic | int | float | list | tuple) and not isinstance(value, str):
+        try:
+            if isinstance(value, list | tuple) and any(isinstance(part, torch.Tensor) for part in value):
+                return torch.stack([read_tensor(part) for part in value])
+            return torch.as_tensor(np.asarray(value, dtype=np.float64))
+        except (ValueError, TypeError, RuntimeError):
+            pass
+    expected = "" if value is None else ". A tensor is expected."
+    raise Unreadable(f"Your {what} is {kind_of(value)}{expected}")
+
+
+def output_and_weights(raw):
+    """Read an output, alone or followed by the weights."""
+    if isinstance(raw, tuple) and raw and isinstance(raw[0], torch.Tensor | np.ndarray):
+        answer = {"output": read_tensor(raw[0])}
+        if len(raw) > 1 and isinstance(raw[1], torch.Tensor):
+            answer["weights"] = read_tensor(raw[1])
+        return answer
+    return {"output": read_tensor(raw)}
+
+
+def alone(name):
+    """Return a reader of one tensor; of a tuple, its last tensor (weights come behind an output)."""
+
+    def read(raw):
+        if isinstance(raw, tuple) and raw and all(isinstance(part, torch.Tensor) for part in raw):
+            raw = raw[-1]
+        return {name: read_tensor(raw, name)}
+
+    return read
+
+
+def parts_of(*names):
+    """Return a reader of several tensors: a tuple or list in this order, or a dict with these names."""
+
+    def read(raw):
+        if hasattr(raw, "keys") and set(names) <= set(raw.keys()):
+            raw = [raw[name] for name in names]
+        if not isinstance(raw, tuple | list) or len(raw) != len(names):
+            said = f"has {len(raw)} parts" if isinstance(raw, tuple | list) else f"is {kind_of(raw)}"
+            raise Unreadable(f"Your result {said}. Expected are {len(names)}: {', '.join(names)}.")
+        return {name: read_tensor(part, name) for name, part in zip(names, raw, strict=True)}
+
+    return read
+
+
+def whole_numbers(name):
+    """Return a reader of whole numbers: a list, a tuple or a tensor."""
+
+    def read(raw):
+        numbers = read_tensor(raw, name)
+        if not torch.equal(numbers, numbers.round()):
+            raise Unreadable(f"Your result holds {numbers.flatten()[0]:.2f}. Whole numbers are expected.")
+        return {name: numbers}
+
+    return read
+
+
+# ------------------------------------------------------------------------------------------------- comparing
+
+
+def agrees(answer, expected):
+    """Say whether two answers are equal, to 4 decimals. Weights of another shape (a mean of heads) are let pass."""
+    for name, value in expected.items():
+        mine = answer.get(name)
+        if mine is None and name == "weights":
+            continue
+        if not isinstance(value, torch.Tensor):
+            if mine != value:
+                return False
+        elif mine.shape != value.shape:
+            if name != "weights":
+                return False
+        elif not torch.allclose(mine, value.to(torch.float64), rtol=1e-4, atol=2e-5, equal_nan=True):
+            return False
+    return True
+
+
+def what_differs(answer, expected):
+    """Return a sentence about the first part of an answer that differs, with a number from it."""
+    for name, value in expected.items():
+        mine = answer.get(name)
+        if not isinstance(value, torch.Tensor):
+            if mine != value:
+                return f"Your answer for {name} is {mine!r}; right is {value!r}."
+        elif mine is not None and mine.shape != value.shape and name != "weights":
+            if name == LAYER_HEAD:
+                return f"Your answer is {mine.tolist()}; two numbers are expected, the layer and the head."
+            return f"The shape of your {name} is {tuple(mine.shape)}; {tuple(value.shape)} is expected."
+        elif mine is not None and not agrees({name: mine}, {name: value}):
+            if name == LAYER_HEAD:
+                found, right = layer_and_head(mine), layer_and_head(value)
+                return f"Your answer is {found}, the right one is {right} (counted from 0)."
+            place, found, right = first_difference(mine, value)
+            broken = mine.isnan().sum().item()
+            nan = f" {broken} of your {mine.numel()} numbers are nan." if broken > value.isnan().sum() else ""
+            return f"The number at {place} of your {name} is {found}; expected is {right}.{nan}{row_sums(answer)}"
+    return "Your answer differs."
+
+
+def layer_and_head(numbers):
+    """Return two numbers of a tensor as a pair of whole numbers."""
+    return tuple(int(value) for value in numbers)
+
+
+def row_sums(answer):
+    """Return a sentence about the first row of weights that does not sum to 1, or nothing."""
+    weights = answer.get("weights", answer.get("row weights"))
+    if weights is None or weights.dim() == 0 or not weights.isfinite().all():
+        return ""
+    sums = weights.sum(dim=-1).flatten()
+    wrong = sums[(sums - 1).abs() > 0.01]
+    return f" A row of your weights sums to {wrong[0]:.2f}." if len(wrong) else ""
+
+
+def first_difference(mine, value):
+    """Return the first place where two tensors differ clearly, and what stands there in each, in words.
+
+    Clearly: by half of the largest difference. Two decimals, as more could differ between two computers; three where
+    two do not show it.
+    """
+    mine, value = mine.to(torch.float64), value.to(torch.float64)
+    apart = (mine - value).abs().nan_to_num(math.inf, math.inf)
+    apart = apart.masked_fill((mine == value) | (mine.isnan() & value.isnan()), 0)
+    largest = apart.max()
+    place = tuple((apart >= (largest if largest == math.inf else largest / 2)).nonzero()[0].tolist())
+    texts = [in_words(numbers[place].item(), 2) for numbers in (mine, value)]
+    if texts[0] == texts[1]:
+        texts = [in_words(numbers[place].item(), 3) for numbers in (mine, value)]
+    return list(place), *texts
+
+
+def in_words(number, decimals):
+    """Return a number with few decimals, and a whole one without."""
+    if abs(number) < math.inf and abs(number - round(number)) < 1e-5:
+        return str(round(number))
+    return f"{number:.{decimals}f}"
