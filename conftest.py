@@ -21,6 +21,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 nbval.kernel.KernelManager = lambda **named: jupyter_client.KernelManager(**named, **own_sockets())
 
 
+def pytest_configure(config):
+    """Let matplotlib look for fonts once, before the workers start: one that takes long says so among the outputs."""
+    if not hasattr(config, "workerinput"):
+        import matplotlib.font_manager  # noqa: F401
+
+
 def pytest_collection_modifyitems(items):
     """On a loaded machine an output may come more than nbval's five seconds after the cell has ended."""
     for item in items:
