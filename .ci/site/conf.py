@@ -12,9 +12,8 @@ extensions = ["myst_nb"]
 nb_execution_mode = "off"  # build.py has run the notebooks
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
-nitpick_ignore_regex = [
-    ("myst", "cell-id=.*")
-]  # Sphinx knows no cells; tests/test_site.py follows these links
+# Sphinx knows no cells. tests/test_site.py follows these links.
+nitpick_ignore_regex = [("myst", "cell-id=.*")]
 
 html_theme = "sphinx_book_theme"
 html_theme_options = {
