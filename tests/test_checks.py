@@ -149,6 +149,7 @@ def test_hand_worked_numbers_of_a_message():
     assert seen.startswith("The number at [0, 1] of your mask is 1; expected is 0.")
     even = check("softmax", lambda scores: torch.full(scores.shape, 0.25)).message  # for 3 keys
     assert "A row of your weights sums to 0.75." in even
+    assert "sums to" not in check("softmax", lambda scores: torch.zeros_like(scores).softmax(-1)).message
     # two decimals where they show it, else three
     assert first_difference(torch.tensor([1.0, 0.401]), torch.tensor([1.0, 0.403])) == ([1], "0.401", "0.403")
     mine, right = torch.tensor([torch.nan, 1.0, torch.nan, 9.0]), torch.tensor([torch.nan, 1.0, 0.5, 1.0])
@@ -192,11 +193,13 @@ def test_stubs_are_not_attempted_yet(exercise):
     def to_do(*inputs):
         raise NotImplementedError("to do")
 
-    stubs = [with_docstring, to_do, lambda *inputs: ..., raises(NotImplementedError())]
+    stubs, called = [with_docstring, to_do, lambda *inputs: ...], raises(NotImplementedError())
     if exercise in CLASSES:
-        stubs = [type("Stub", (RIGHT[exercise][0],), {"forward": stub}) for stub in stubs]
-        stubs += [type("Stub", (RIGHT[exercise][0],), {"__init__": raises(NotImplementedError())})]
+        stubs = [type("Stub", (nn.Module,), {"forward": stub}) for stub in stubs]
+        stubs += [type("Stub", (RIGHT[exercise][0],), {name: called}) for name in ("__init__", "forward")]
         stubs += [type("WithoutForward", (nn.Module,), {})]
+    else:
+        stubs += [called]
     for stub in [None, ..., *stubs]:
         assert check(exercise, stub) == Verdict(exercise, False, None, NOT_ATTEMPTED)
 
