@@ -25,7 +25,7 @@ NEWEST = (3, 14)  # torch has no wheels for a newer one
 UV_PINNED = "uv==0.13.9"
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VENV = os.path.abspath(os.path.join(ROOT, ".venv"))
+VENV = os.path.join(ROOT, ".venv")
 PYTHON, UV = os.path.join(VENV, "bin", "python"), os.path.join(VENV, "bin", "uv")
 STAMP = os.path.join(VENV, "course-stamp")
 JUPYTER_CONFIG = os.path.join(".ci", "jupyter_config.py")
@@ -58,11 +58,11 @@ def make_environment():
             make_venv()
             version, stamp = venv_version(), ""
         write_stamp("")
-        print(
-            "Installing the packages of requirements.txt into .venv. The first time takes a minute.",
-            flush=True,
-        )
-        code = uv("pip", "install", "-r", "requirements.txt", **torch_backend())
+        print("Installing requirements.txt into .venv with uv. The first time takes a minute.", flush=True)
+        install = ["pip", "install", "-r", "requirements.txt"]
+        if sys.dont_write_bytecode:  # else each import compiles what it needs, and that is a fifth of all
+            install.append("--compile-bytecode")
+        code = uv(*install, **torch_backend())
         if code > 0 and free_space() > 50:
             write_stamp(stamp)  # uv gave up before it changed anything
         stop_if(code, "The packages could not be installed; uv says why above. Check the network connection")
@@ -74,7 +74,7 @@ def make_environment():
 
 def venv_version():
     """The version of .venv's Python, or nothing when that Python or its pip does not run."""
-    # Without its pyvenv.cfg it would be the machine's own Python, and the packages would go there.
+    # Without pyvenv.cfg it would be the machine's own Python, and the packages would go there.
     probe = "import sys, pip; assert sys.prefix != sys.base_prefix; print('%d.%d' % sys.version_info[:2])"
     try:
         return (
@@ -213,12 +213,11 @@ def dotted(version):
 if __name__ == "__main__":
     os.chdir(ROOT)
     try:
-        if sys.argv[1:2] != ["uv"]:
-            make_environment()
-            sys.exit()
-        if not os.path.exists(UV):
-            make_venv()
-        sys.exit(uv(*sys.argv[2:]))
+        if sys.argv[1:2] == ["uv"]:
+            if not os.path.exists(UV):
+                make_venv()
+            sys.exit(uv(*sys.argv[2:]))
+        make_environment()
     except OSError as error:
         sys.exit(
             f"\nThe folder .venv cannot be written ({error.strerror}: {error.filename}). "

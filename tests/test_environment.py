@@ -130,6 +130,8 @@ def test_second_run_does_nothing_and_a_changed_file_is_installed_in_place(fake, 
         file.write("# another line\n")
     assert run(fake)[::2] == (0, "uv")
     assert run(fake) == DID_NOTHING
+    other = f"import sys; sys.version_info = (3, {14 if sys.version_info[1] < 14 else 13}, 0)"
+    assert f"made with Python {THIS}" in run(fake, before=other)[1]
     config = (fake / ".ci/jupyter_config.py").read_text()
     assert (fake / ".venv/etc/jupyter/jupyter_server_config.py").read_text() == config
 
