@@ -411,12 +411,9 @@ def test_fused_attention_is_the_kernel_of_pytorch(monkeypatch):
 
 # -------------------------------------------------------------------------------------------- what is refused
 
-zeros, ones = torch.zeros, torch.ones
-IDS = torch.tensor([[101, 2051, 102]])
+zeros, ones, attend = torch.zeros, torch.ones, scaled_dot_product_attention
 INF = float("inf")
-
-
-attend = scaled_dot_product_attention
+IDS = torch.tensor([[101, 2051, 102]])
 
 
 def masked(mask, *leading):
@@ -481,6 +478,7 @@ REFUSED = [
     ("bias", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, bias=False)), ValueError, "in_proj_bias"),
     ("kdim", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, kdim=4)), ValueError, "in_proj_weight"),
 ]
+
 X = zeros(2, 3, 8)
 REFUSED_BY_BOTH = [
     ("ids", lambda own: own(IDS), TypeError, "torch.int64"),
