@@ -96,6 +96,7 @@ def test_relative_bias_is_one_number_for_each_head_and_distance(monkeypatch):
     monkeypatch.setattr(RelativeAttention, "max_distance", 3)
     torch.manual_seed(0)
     part = RelativeAttention(new_config()).double().eval()
+    assert part.distance_bias.weight.shape == (7, 2)
     for sizes in ((6, 9), (9, 6)):
         bias = part.position_bias(*sizes)  # (heads, query, key)
         assert bias.shape == (2, *sizes)
