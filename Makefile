@@ -29,8 +29,9 @@ OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=
 RESOLVE := --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
 	--no-annotate --quiet --custom-compile-command "make constraints" --output-file constraints.txt
 
-# What requirements.txt pins itself is left out.
-RESOLVE += $(shell sed -n 's/==.*//p' requirements.txt | sed 's/^/--no-emit-package /')
+# What these two files pin themselves is left out.
+PINNED := requirements.txt .ci/site.txt
+RESOLVE += $(shell sed -n 's/==.*//p' $(PINNED) | sed 's/^/--no-emit-package /')
 
 .PHONY: help environment lab check test test-portable rehearse validate notebooks site links publish constraints \
 	bench format python
@@ -81,8 +82,8 @@ links: environment ## ask for each link of the pages that `make site` makes
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
 
-constraints: python ## resolve requirements.txt anew and write constraints.txt
-	@sed '/^-c/d' requirements.txt | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
+constraints: python ## resolve requirements.txt and .ci/site.txt anew and write constraints.txt
+	@sed '/^-c/d' $(PINNED) | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
 
 bench: environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
 	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)
