@@ -26,18 +26,18 @@ LAB += $(if $(filter Linux,$(shell uname -s)),$(if $(DISPLAY)$(WAYLAND_DISPLAY),
 OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=1
 
 # How constraints.txt is resolved: for every system and every Python from the oldest on, with one version each.
-RESOLVE := --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
+RESOLVE = --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
 	--no-annotate --quiet --custom-compile-command "make constraints" --output-file constraints.txt
 
 # What these two files pin themselves is left out.
 PINNED := requirements.txt .ci/site.txt
 RESOLVE += $(shell sed -n 's/==.*//p' $(PINNED) | sed 's/^/--no-emit-package /')
 
-.PHONY: help environment lab check test test-portable rehearse validate notebooks site links publish constraints \
-	bench format python
+.PHONY: help environment lab check test test-portable rehearse validate notebooks \
+	site-environment site links publish constraints bench format python
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 environment: python ## make .venv and install the packages, unless that is done (most others begin with it)
 	@"$(PYTHON)" .ci/environment.py
@@ -71,12 +71,13 @@ rehearse: environment ## run every notebook in a stand-in for Colab, then with o
 notebooks: environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
-site: environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
+site-environment: environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
+
+site: site-environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
 	$(IN_VENV) .ci/site/build.py $(ARGS)
 
-links: environment ## ask for each link of the pages that `make site` makes
-	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
+links: site-environment ## ask for each link of the pages that `make site` makes
 	$(IN_VENV) .ci/site/build.py --links
 
 publish: environment ## write the repository's address everywhere: make publish REPO=owner/name

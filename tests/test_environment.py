@@ -417,7 +417,9 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
 # ------------------------------------------------------------------ .ci/run
 
 
-TESTS = ["make test 1", "make test-portable 1", "make rehearse 1"]
+TESTS = [
+    f"make {target} 1" for target in ("site-environment", "validate", "test", "test-portable", "rehearse")
+]
 INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
 
 
