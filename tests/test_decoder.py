@@ -40,9 +40,6 @@ def random_ids(batch, length):
     return torch.randint(END + 1, len(VOCABULARY), (batch, length))
 
 
-# ------------------------------------------------------------------------- the layers, against PyTorch's
-
-
 def torch_stack(config, norm_first):
     sizes = config.hidden_size, config.num_attention_heads, config.intermediate_size
     options = {"activation": "gelu", "batch_first": True, "norm_first": norm_first}
@@ -99,9 +96,6 @@ def test_dropout_strikes_every_sublayer():
     torch.testing.assert_close(layer(x, torch.randn(2, 7, 24))[0], expected)
 
 
-# -------------------------------------------------------------------------------------- what may be seen
-
-
 @both_orders
 def test_a_later_target_token_changes_no_earlier_logits(norm_first):
     model, source, target = model_of(norm_first), random_ids(2, 9), random_ids(2, 8)
@@ -150,9 +144,6 @@ def test_gradients_flow_from_the_memory_into_every_weight_and_none_is_shared():
     for name, weight in model.named_parameters():
         # A bias of keys adds the same to every score, and softmax takes it out again.
         assert name.endswith("key.bias") or weight.grad.abs().max() > 0, name
-
-
-# ------------------------------------------------------------------------------- decoding, and the cache
 
 
 @both_orders

@@ -38,9 +38,6 @@ def some_sentences():
     return read_treebank(TREEBANK)[::4]
 
 
-# ------------------------------------------------------------------------- attention between words, by hand
-
-
 def test_attention_to_a_split_word_is_summed_and_from_it_averaged():
     """[CLS] a ##b c [SEP]: the words are "ab" and "c"."""
     a, b, c = [0.1, 0.2, 0.3, 0.4, 0.0], [0.5, 0.0, 0.1, 0.2, 0.2], [0.1, 0.3, 0.4, 0.1, 0.1]
@@ -92,9 +89,6 @@ def test_measure_agrees_with_plain_loops_on_single_sentences(bert):
         assert links.offset[mine].tolist() == [tree.heads[word] - word for word in asked]
         found = {(asked[word], *rest) for word, *rest in np.argwhere(links.hits[mine]).tolist()}
         assert found == plain_hits(*bert, tree)
-
-
-# ------------------------------------------------------------------------------- a model whose heads are known
 
 
 class Puppet:
@@ -226,9 +220,6 @@ def test_trained_heads_beat_the_offset(bert, some_sentences):
     assert (found["low"] > found["offset_accuracy"]).loc[["obj", "nsubj", "aux"]].all()
 
 
-# ---------------------------------------------------------------------------------------------- the pronouns
-
-
 def test_pronouns_by_hand(bert):
     """ "Anna told Tom that she ...": two candidates. A puppet head that follows the link is always right."""
     upos = "PROPN VERB PROPN SCONJ PRON VERB DET NOUN PUNCT"
@@ -256,9 +247,6 @@ def test_pronouns_count_only_with_a_choice_and_a_right_candidate():
     only_one = sentence("Tom saw himself", [1, -1, 1], upos="PROPN VERB PRON", himself=0)
     later = sentence("She saw Anna", [1, -1, 1], upos="PRON VERB PROPN", She=2)
     assert list(room._pronouns(only_one)) == list(room._pronouns(later)) == []
-
-
-# --------------------------------------------------------------------------------------------- interventions
 
 
 def test_without_heads_equals_zeroed_columns_of_the_output_projection(bert):
