@@ -233,6 +233,7 @@ def test_pronouns_by_hand(bert):
     sentences = [far] * 20 + [near] * 10
     puppet = Puppet(bert[0], sentences, [(1, 0, DEPENDENT, "link")])
     table = score_pronouns(puppet, bert[0], sentences).set_index("rule")
+    assert list(table.index) == ["best head", "nearest noun", "first noun", "chance"]
     best = table.loc["best head", ["best", "layer", "head", "accuracy", "near", "far"]]
     assert best.tolist() == ["2-1", 1, 0, 1, 1, 1]
     assert table.loc["nearest noun", ["near", "far"]].tolist() == [1, 0]
