@@ -135,6 +135,8 @@ def test_heads_that_follow_a_relation_are_found_by_name(bert, some_sentences):
     assert best.loc[["obj", "nsubj"], ["accuracy", "low", "high"]].to_numpy().tolist() == [[1.0] * 3] * 2
     assert best.loc["det", "accuracy"] < 0.4, "nobody follows it"
     assert not {"punct", "root"} & set(best.index)
+    order = list(zip(-table["pairs"], table["relation"], -table["chosen_at"], strict=True))
+    assert order == sorted(order)
     shares = table[["accuracy", "low", "high", "offset_accuracy", "chosen_at"]].to_numpy()
     assert (shares == shares.round(3)).all() and (shares >= 0).all() and (shares <= 1).all()
     assert (table["low"] <= table["accuracy"]).all() and (table["accuracy"] <= table["high"]).all()
