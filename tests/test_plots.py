@@ -1,17 +1,17 @@
-"""The plots room: tables and heat maps that say what the tensor holds."""
+"""The plots room: tables and heat maps that say what the tensor holds, and pictures with controls."""
 
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
+import ipywidgets
 import matplotlib
 import pandas as pd
 import pytest
 import torch
 
-from utils.plots import attention_table, plot_attention
+from utils.plots import MOST_TOKENS, attention_table, live, plot_attention
 
 matplotlib.use("agg")
 ROOT = Path(__file__).parent.parent
@@ -24,66 +24,35 @@ def attn_weights():
     return torch.softmax(torch.randn(5, 5, dtype=torch.float64), dim=-1)
 
 
-class Cells(HTMLParser):
-    """The texts of a table's cells, row by row."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows, self.inside = [], False
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "tr":
-            self.rows.append([])
-        self.inside = tag in ("td", "th")
-
-    def handle_data(self, data):
-        if self.inside and data.strip():
-            self.rows[-1].append(data.strip())
-
-
-def cells(table):
-    parser = Cells()
-    parser.feed(table._repr_html_())
-    return parser.rows
-
-
 def test_table_is_a_dataframe_with_queries_as_rows_and_keys_as_columns(attn_weights):
     table = attention_table(attn_weights, TOKENS)
-    assert isinstance(table, pd.DataFrame)
     assert (table.index.name, table.columns.name) == ("query", "key")
     assert list(table.index) == list(table.columns) == TOKENS
-    assert table.iloc[1, 2] == pytest.approx(attn_weights[1, 2].item(), abs=5e-4)
-
-
-def test_rows_sum_to_one_and_columns_do_not(attn_weights):
-    table = attention_table(attn_weights, TOKENS)
-    assert table.sum(axis=1).tolist() == pytest.approx([1.0] * 5, abs=1e-12)
-    assert table.sum(axis=0).tolist() != pytest.approx([1.0] * 5, abs=0.1)
+    assert table.to_numpy().tolist() == attn_weights.tolist()
     assert type(table.sum(axis=1)) is pd.Series and type(table * 2) is pd.DataFrame
 
 
 def test_notebook_and_text_show_three_decimals_and_equal_tokens(attn_weights):
     table = attention_table(attn_weights, TOKENS)
-    rows = cells(table)
-    assert rows[0] == ["query \\ key", *TOKENS]
-    for token, row, expected in zip(TOKENS, rows[1:], attn_weights.tolist(), strict=True):
+    rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in table._repr_html_().split("<tr>")]
+    assert rows[:2] == [[], ["query \\ key", *TOKENS]]
+    for token, row, expected in zip(TOKENS, rows[2:], attn_weights.tolist(), strict=True):
         assert row == [token, *(f"{weight:.3f}" for weight in expected)]
         assert f"{expected[0]:.3f}" in repr(table)
 
 
-def test_html_is_coloured_stable_and_holds_no_markup_of_tokens(attn_weights):
+def test_html_is_stable_and_holds_no_markup_of_tokens(attn_weights):
     wild = ["<script>alert(1)</script>", "&amp;", '"', "$x$", "the"]
     html = attention_table(attn_weights, wild)._repr_html_()
     assert html == attention_table(attn_weights, wild)._repr_html_()
-    assert "background-color" in html
     assert "<script" not in html and "&lt;script&gt;" in html and "&amp;amp;" in html
 
 
-def test_largest_weight_has_the_darkest_colour():
-    weights = torch.tensor([[0.9, 0.1], [0.5, 0.5]])
-    html = attention_table(weights, ["a", "b"])._repr_html_()
+def test_largest_weight_has_the_darkest_colour_and_light_ink():
+    html = attention_table(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), ["a", "b"])._repr_html_()
     light_of = [sum(map(int, rgb)) for rgb in re.findall(r"rgb\((\d+),(\d+),(\d+)\)", html)]
     assert light_of[0] < light_of[2] == light_of[3] < light_of[1]
+    assert re.findall(r";color:(\w+)", html) == ["white", "black", "black", "black"]
 
 
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
@@ -96,10 +65,23 @@ def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
 
 
 def test_queries_and_keys_may_be_different_tokens():
-    weights = torch.softmax(torch.zeros(2, 3), dim=-1)
-    assert attention_table(weights, ["x", "y"], ["a", "b", "c"]).shape == (2, 3)
-    ax = plot_attention(weights, ["x", "y"], ["a", "b", "c"])
+    weights = torch.softmax(torch.zeros(2, 30), dim=-1)
+    keys = [str(number) for number in range(30)]
+    assert attention_table(weights, ["x", "y"], keys).shape == (2, 30)
+    ax = plot_attention(weights, ["x", "y"], keys)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["x", "y"]
+    width, height = ax.figure.get_size_inches()
+    assert width > 2 * height, "room for each token"
+
+
+def test_beyond_most_tokens_the_table_is_that_of_pandas_and_no_map_is_drawn():
+    most, more = (torch.full((count, 1), 0.125) for count in (MOST_TOKENS, MOST_TOKENS + 1))
+    assert "background-color" in attention_table(most, ["a"] * MOST_TOKENS, ["b"])._repr_html_()
+    html = attention_table(more, ["a"] * (MOST_TOKENS + 1), ["b"])._repr_html_()
+    assert "background-color" not in html and "0.125" in html and html.count("<tr") < 70
+    plot_attention(most, ["a"] * MOST_TOKENS, ["b"])
+    with pytest.raises(ValueError, match=f"{MOST_TOKENS + 1}.*{MOST_TOKENS}"):
+        plot_attention(more, ["a"] * (MOST_TOKENS + 1), ["b"])
 
 
 def test_drawing_prints_nothing():
@@ -113,13 +95,35 @@ def test_drawing_prints_nothing():
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("function", [attention_table, plot_attention])
-def test_what_does_not_fit_is_refused_with_both_shapes(function, attn_weights):
-    with pytest.raises(ValueError, match=r"\(5, 5\).*4 query tokens and 4 key tokens"):
-        function(attn_weights, TOKENS[:4])
-    with pytest.raises(ValueError, match=r"\(1, 5, 5\).*one head"):
-        function(attn_weights[None], TOKENS)
-    with pytest.raises(TypeError, match="not one string"):
-        function(attn_weights, "abcde")
-    with pytest.raises(TypeError, match="not list"):
-        function(attn_weights.tolist(), TOKENS)
+@pytest.mark.parametrize("static", [True, False])
+def test_first_value_of_each_control_is_drawn_first(static, monkeypatch):
+    drawn, shown = [], []
+
+    def interact(redraw, **controls):
+        shown.append(ipywidgets.interactive(redraw, **controls))  # but not displayed
+
+    monkeypatch.setenv("COURSE_STATIC_VIEWS", "1" if static else "0")
+    monkeypatch.setattr(ipywidgets, "interact", interact)
+    live(lambda **chosen: drawn.append(chosen), d=[64, 2, 4], kind=["b", "a"])
+    assert drawn == [{"d": 64, "kind": "b"}] and len(shown) == (not static)
+    if shown:
+        d, kind = shown[0].children[:2]
+        assert (d.options, kind.options) == ((2, 4, 64), ("b", "a")), "numbers in order, words as given"
+        d.value = 4
+        assert drawn[1:] == [{"d": 4, "kind": "b"}]
+
+
+REFUSED = [
+    ("fewer tokens", (torch.ones(5, 5), TOKENS[:4]), ValueError, r"\(5, 5\).* 4 query .* 4 key "),
+    ("a batch", (torch.ones(1, 5, 5), TOKENS), ValueError, r"\(1, 5, 5\)"),
+    ("one string", (torch.ones(5, 5), "abcde"), TypeError, "list of strings"),
+    ("a list", ([[1.0]], ["a"]), TypeError, "list"),
+    ("NaN", (torch.tensor([[torch.nan]]), ["a"]), ValueError, "NaN"),
+]
+
+
+@pytest.mark.parametrize("what, given, error, fact", REFUSED)
+def test_what_does_not_fit_is_refused(what, given, error, fact):
+    for function in (attention_table, plot_attention):
+        with pytest.raises(error, match=fact):
+            function(*given)

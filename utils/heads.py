@@ -20,11 +20,8 @@ from .guards import require_head_pairs, require_numbers, require_scoring
 from .treebank import TREEBANK, as_sentences
 
 DIRECTIONS = ("dependent to head", "head to dependent")
-
 NOUNS = ("NOUN", "PROPN")
-
 RESAMPLES = 1000  # of the bootstrap
-
 MOST_WEIGHTS = 2**23  # attention weights of one batch: 64 MB in float64
 
 

@@ -1,0 +1,165 @@
+"""The treebank room: the course's file by the rules of the format, what the reader keeps, what it refuses."""
+
+# ruff: noqa: SIM905  (a list of words is read best as one text)
+
+import re
+from collections import Counter
+
+import conllu
+import make_treebank
+import pytest
+
+from utils.heads import _pronouns
+from utils.treebank import TREEBANK, as_sentences, read_treebank
+
+UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
+RELATIONS = set(
+    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse aux cop mark nmod appos "
+    "nummod acl amod det clf case conj cc fixed flat list parataxis compound orphan goeswith reparandum punct root dep "
+    "nsubj:pass aux:pass obl:agent nmod:poss acl:relcl compound:prt".split()  # the subtypes are those of UD English
+)
+DOG = """\
+# text = The dog didn't bark.
+1	The	the	DET	_	_	2	det	_	_
+2	dog	dog	NOUN	_	_	5	nsubj	_	_
+3-4	didn't	_	_	_	_	_	_	_	_
+3	did	do	AUX	_	_	5	aux	_	_
+4	n't	not	PART	_	_	5	advmod	_	_
+5	bark	bark	VERB	_	_	0	root	_	SpaceAfter=No
+5.1	loudly	loudly	ADV	_	_	_	_	5:advmod	_
+6	.	.	PUNCT	_	_	5	punct	_	_
+
+"""
+
+
+def changed(number, old, new):
+    """DOG with one line changed, counted from 1."""
+    lines = DOG.split("\n")
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+    return "\n".join(lines)
+
+
+def meant(antecedent):
+    """DOG with an antecedent of its last word."""
+    return changed(9, "punct\t_\t_", f"punct\t_\tAntecedent={antecedent}")
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A reader of texts, or of bytes, as files."""
+
+    def read(text):
+        path = tmp_path / "some.conllu"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_treebank(path)
+
+    return read
+
+
+def test_treebank_is_what_its_grammar_writes():
+    assert TREEBANK.read_bytes() == make_treebank.treebank().encode()
+
+
+def test_treebank_keeps_the_rules_and_is_read_as_by_conllu():
+    parsed = conllu.parse(TREEBANK.read_text(encoding="utf-8"))
+    for key in ("sent_id", "text"):
+        assert len({tokens.metadata[key] for tokens in parsed}) == len(parsed), "each once"
+    for tokens, sentence in zip(parsed, as_sentences(str(TREEBANK)), strict=True):
+        text, surface, covered = tokens.metadata["text"], "", 0
+        words = tokens.filter(id=lambda number: isinstance(number, int))
+        assert all(word["upos"] in UPOS and word["deprel"] in RELATIONS for word in words), text
+        assert all(word["lemma"] != "_" for word in words), text
+        assert sentence.words == [word["form"] for word in words]
+        assert sentence.heads == [word["head"] - 1 for word in words]
+        roots = [place for place, word in enumerate(words) if word["head"] == 0]
+        assert roots == [place for place, word in enumerate(words) if word["deprel"] == "root"], text
+        assert len(roots) == 1, text
+        for word in words:
+            if antecedent := (word["misc"] or {}).get("Antecedent"):
+                meant = words[int(antecedent) - 1]
+                assert word["upos"] == "PRON" and meant["upos"] in ("NOUN", "PROPN"), text
+        for token in tokens:
+            if isinstance(token["id"], tuple):
+                first, _, covered = token["id"]
+                assert token["form"] == "".join(word["form"] for word in words[first - 1 : covered]), text
+            elif token["id"] <= covered:
+                continue
+            surface += token["form"] + ("" if (token["misc"] or {}).get("SpaceAfter") == "No" else " ")
+        assert surface.rstrip() == text and text[0].isupper() and text[-1] in ".?!"
+
+
+def test_treebank_survives_a_round_trip_through_conllu():
+    body = re.sub(r"^# .*\n", "", TREEBANK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert "".join(sentence.serialize() for sentence in conllu.parse(body)) == body
+
+
+def test_treebank_is_large_and_no_simple_rule_knows_it():
+    sentences, offsets = read_treebank(TREEBANK), {}
+    assert len(sentences) >= 300
+    for sentence in sentences:
+        for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
+            offsets.setdefault(relation, []).append(head - word)
+    shares = {name: max(Counter(found).values()) / len(found) for name, found in offsets.items()}
+    assert shares["nsubj"] < 0.5 and shares["obj"] < 0.55 and shares["obl"] < 0.4 and shares["advmod"] < 0.8
+    names = [name for name in offsets if len(offsets[name]) >= 20 and name not in ("root", "punct")]
+    assert sum(shares[name] for name in names) / len(names) < 0.6
+    pronouns = [item for sentence in sentences for item in _pronouns(sentence)]
+    assert len(pronouns) >= 100
+    for place in (-1, 0):  # the nearest noun, and the first
+        assert sum(candidates[place] == meant for _, meant, candidates in pronouns) / len(pronouns) < 0.6
+
+
+def test_reading_keeps_the_words_and_leaves_out_what_has_no_head(read):
+    text = changed(6, "5\tadvmod\t_\t_", "2\tadvmod\t_\tAntecedent=1|A=b")
+    (sentence,) = read(text)
+    assert sentence.words == ["The", "dog", "did", "n't", "bark", "."]
+    assert sentence.upos == ["DET", "NOUN", "AUX", "PART", "VERB", "PUNCT"]
+    assert sentence.heads == [1, 4, 4, 1, -1, 4]
+    assert sentence.relations == ["det", "nsubj", "aux", "advmod", "root", "punct"]
+    assert sentence.antecedents == [None, None, None, 0, None, None]
+
+
+@pytest.mark.parametrize("text", [DOG.replace("\n", "\r\n"), "\ufeff" + DOG, DOG.rstrip("\n"), "\n \n" + DOG])
+def test_other_ends_of_lines_a_byte_order_mark_and_a_missing_last_line_are_read(read, text):
+    assert read(text + "\n\n" + DOG) == read(DOG) * 2
+
+
+REFUSED = [
+    ("a column too few", changed(3, "\tdog\tNOUN", "\tdog"), "Line 3 has 9 "),
+    ("an empty column", changed(3, "\tdog\tNOUN", "\tdog\t"), "Line 3 has 9 "),
+    ("spaces for a tab", changed(3, "dog", "big  dog"), "Line 3 .*two spaces"),
+    ("an ID in letters", changed(3, "2\t", "two\t"), "Line 3 has 'two' as ID"),
+    ("an empty range", changed(4, "3-4", "4-3"), "Line 4 has '4-3' as ID"),
+    ("an ID twice", changed(3, "2\t", "1\t"), "Line 3 has the ID 1.* 2"),
+    ("a HEAD in letters", changed(3, "\t5\t", "\tfive\t"), "Line 3 has 'five' as HEAD"),
+    ("no HEAD", changed(3, "\t5\t", "\t_\t"), "Line 3 has the HEAD _.* 1 to 6"),
+    ("a HEAD behind the sentence", changed(3, "\t5\t", "\t7\t"), "Line 3 has the HEAD 7.* 1 to 6"),
+    ("a HEAD below 0", changed(3, "\t5\t", "\t-1\t"), "Line 3 has the HEAD -1"),
+    ("itself as HEAD", changed(3, "\t5\t", "\t2\t"), "Line 3 has the HEAD 2"),
+    ("no DEPREL", changed(3, "nsubj", "_"), "Line 3 has no DEPREL"),
+    ("a circle", changed(7, "\t0\troot", "\t2\tdep"), "Line 3 leads in a circle"),
+    ("an antecedent behind the sentence", meant("7"), "Line 9 has Antecedent=7.* 1 to 6"),
+    ("itself as antecedent", meant("6"), "Line 9 has Antecedent=6"),
+    ("antecedent 0", meant("0"), "Line 9 has Antecedent=0"),
+    ("an antecedent in letters", meant("it"), "Line 9 has Antecedent=it"),
+    ("the second sentence", DOG + changed(3, "\t5\t", "\t7\t"), "Line 13 has the HEAD 7"),
+    ("only a comment", "# only a comment\n", "some.conllu"),
+    ("nothing", "", "some.conllu"),
+    ("a sentence without words", "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n", "Line 1 "),
+    ("another encoding", changed(3, "dog", "dög").encode("latin-1"), "Line 3 .*UTF-8"),
+]
+
+
+@pytest.mark.parametrize("what, text, fact", REFUSED, ids=[case[0] for case in REFUSED])
+def test_malformed_files_are_refused_with_the_number_of_the_line(read, what, text, fact):
+    with pytest.raises(ValueError, match=fact):
+        read(text)
+
+
+def test_what_is_no_treebank_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"nothing\.conllu.*No such file"):
+        read_treebank(tmp_path / "nothing.conllu")
+    for wrong, fact in ((3, "int"), (["The dog barks."], "read_treebank"), ([], "read_treebank")):
+        with pytest.raises(TypeError, match=fact):
+            as_sentences(wrong)
