@@ -18,7 +18,7 @@ import transformers
 from local_hub import TOKEN, LocalHub
 from nbclient import NotebookClient
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertForPreTraining, BertModel
+from transformers import AutoModel, BertConfig, BertForPreTraining, BertModel
 
 from utils.models import DIGESTS, PACKAGE, CheckpointError, checkpoint
 
@@ -62,19 +62,6 @@ def assert_refused(*facts):
     assert isinstance(error, ValueError) and error._render_traceback_() == [f"CheckpointError: {error}"]
     assert error.__cause__ is None and (error.__suppress_context__ or error.__context__ is None)
     assert all(fact in str(error) for fact in facts) and "\n" not in str(error), str(error)
-
-
-def outputs(model, ids):
-    """All a model says about a sentence: the last hidden state, the pooled one, each layer's attention."""
-    with torch.no_grad():
-        answer = model.eval()(**ids, output_attentions=True)
-    return [answer.last_hidden_state, answer.pooler_output, *answer.attentions]
-
-
-def assert_same(found, expected):
-    """Equal but for the last bits, which depend on where in memory the weights happen to lie."""
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 # --- The packaged model
@@ -162,9 +149,9 @@ def test_model_with_a_head_and_old_names_loads_like_its_encoder(originals, tmp_p
     change_weights(folder, rename)
     assert "bert.encoder.layer.0.output.LayerNorm.gamma" in load_file(folder / WEIGHTS)
     monkeypatch.setenv("COURSE_CHECKPOINT", str(folder))
-    ids = AutoTokenizer.from_pretrained(checkpoint())(SENTENCE, return_tensors="pt")
-    source = BertForPreTraining.from_pretrained(originals[BertForPreTraining], attn_implementation="eager")
-    assert_same(outputs(assert_loads_whole(), ids), outputs(source.bert, ids))
+    found = assert_loads_whole().state_dict()
+    encoder = BertForPreTraining.from_pretrained(originals[BertForPreTraining]).bert.state_dict()
+    assert found.keys() == encoder.keys() and all(torch.equal(found[name], encoder[name]) for name in encoder)
 
 
 def test_classifier_loads_like_its_encoder(originals, monkeypatch):

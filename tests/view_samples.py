@@ -12,15 +12,12 @@ SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
 KINDS = ("head", "model", "neuron")
 HOSTILE = [
     "</script><img src=x onerror=document.title='hacked'>",
-    "<img src=x onerror=\"document.title='hacked'\">",
     "<svg onload=document.title='hacked'>",
     "<!--<script>",
     "</title></style></iframe>",
-    "]]>",
     "'\"`",
     "' onload='document.title=1",
     "\\u003c\\",
-    "\\",
     "${document.title='hacked'}",
     "PYTHON_PARAMS",
     "{{data}}",
@@ -28,17 +25,14 @@ HOSTILE = [
     "javascript:document.title='hacked'",
     "\u2028\u2029",
     "\u202eright-to-left\u202c",
-    "مرحبا",
     "🤖",
     "e\u0301\u200b\ufeff",
     "",
-    " ",
     "x" * 500,
     "a\nb\tc",
     "$\\frac{1}{2}$",
     "&lt;b&gt;&amp;",
     "__proto__",
-    "NaN",
 ]
 
 
