@@ -53,16 +53,17 @@ def lab(tmp_path_factory):
         "ServerApp.port": 0,
         "ServerApp.root_dir": folder,
         "IdentityProvider.token": "test",
-        "KernelManager.transport": "ipc",
+        "KernelManager.transport": "ipc" if os.name == "posix" else "tcp",
         "LabApp.news_url": None,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += [f"--{name}={value}" for name, value in options.items()]
-    with tempfile.TemporaryDirectory() as own, open(folder / "lab.log", "w") as log:
+    short = "/tmp" if os.name == "posix" else None
+    with tempfile.TemporaryDirectory(dir=short) as own, open(folder / "lab.log", "w") as log:
         surroundings = {name: value for name, value in os.environ.items() if name != "COURSE_STATIC_VIEWS"}
         for name in ("JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR"):
-            surroundings[name] = f"{own}/{name[-14:-4].lower()}"
+            surroundings[name] = f"{own}/{name.lower()}"
         server = subprocess.Popen(command, cwd=folder, env=surroundings, stdout=log, stderr=log)
         told = Path(surroundings["JUPYTER_RUNTIME_DIR"], f"jpserver-{server.pid}.json")
         try:
@@ -126,10 +127,10 @@ def executed(lab, open_page):
             page = open_notebook(lab, open_page, name)
             busy = "[...document.querySelectorAll('.jp-InputPrompt')].some(place => place.textContent.includes('[*]'))"
             for _ in range(5):  # while JupyterLab is still building its menus, it may lose a click
-                page.get_by_role("menuitem", name="Run", exact=True).first.click()
-                page.get_by_text("Run All Cells", exact=True).first.click()
                 with contextlib.suppress(playwright.sync_api.TimeoutError):
-                    page.wait_for_function(busy, timeout=10_000)
+                    page.get_by_role("menuitem", name="Run", exact=True).first.click(timeout=60_000)
+                    page.get_by_text("Run All Cells", exact=True).first.click(timeout=60_000)
+                    page.wait_for_function(busy, timeout=20_000)
                     break
             else:
                 pytest.fail(f"{name} does not run")
