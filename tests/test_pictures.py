@@ -10,8 +10,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from PIL import Image
-from test_views import data_of, vectors
-from view_samples import HOSTILE, Words, names, small_bert, stacks, weights
+from view_samples import HOSTILE, Words, data_of, names, small_bert, stacks, vectors, weights
 
 from utils.views import head_view, model_view, neuron_view
 
@@ -208,6 +207,15 @@ def middle(box):
 
 
 def test_headings_stand_over_what_they_name():
+    figure = PICTURES["head"]().draw()
+    at = {text: middle(box) for text, box in boxes(figure)}
+    (line, *_), ends = figure.axes[0].collections[0].get_segments(), figure.axes[0].transData
+    (left, _), (right, _) = ends.transform(line)
+    assert (at["0"][0] + at["2"][0]) / 2 == pytest.approx((left + right) / 2, abs=2) and at["0"][0] < at["1"][
+        0
+    ]
+    assert at["query"][0] < left < at["0"][0] < at["2"][0] < right < at["key"][0]
+
     figure = PICTURES["neuron"]().draw()
     at = {text: middle(box) for text, box in boxes(figure)}
     columns = sorted({tuple(strip.get_extent()[:2]) for strip in figure.axes[0].images})

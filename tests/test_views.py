@@ -16,7 +16,7 @@ import torch
 from bertviz import neuron_view as bertviz_neuron_view
 from bertviz import transformers_neuron_view
 from PIL import Image
-from view_samples import HOSTILE, SENTENCES, Words, names, small_bert, stacks, weights
+from view_samples import HOSTILE, SENTENCES, Words, data_of, names, small_bert, stacks, vectors, weights
 
 from utils.attention import use_fused_attention
 from utils.encoder import Encoder
@@ -29,11 +29,6 @@ LIBRARIES = 325_000  # characters of d3 and jQuery, which bertviz's pages fetch 
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
 
 
-def data_of(view):
-    """The data that the page hands to bertviz, as JSON."""
-    return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])
-
-
 def params(page):
     """The data in a page of bertviz."""
     found = re.search(r"(?:const params|window.bertviz_params) = (?=\{)", page)
@@ -44,12 +39,6 @@ def drawn(panel):
     """The weights in a panel of a page: (layers, heads, query, key)."""
     levels = torch.tensor(list(base64.b64decode(panel["weights"])), dtype=torch.float64)
     return levels.reshape(panel["shape"]) / 255
-
-
-def vectors(panel):
-    """The queries and the keys in a page, each (layers, heads, tokens, head_dim)."""
-    parts = (bytearray(base64.b64decode(panel[name])) for name in ("queries", "keys"))
-    return [torch.frombuffer(part, dtype=torch.float32).view(panel["shape"]) for part in parts]
 
 
 # --- the head view

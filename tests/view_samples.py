@@ -1,5 +1,9 @@
 """Inputs and views that several tests draw. It also runs inside a notebook of a browser test, so it imports no test."""
 
+import base64
+import json
+import re
+
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
@@ -81,6 +85,17 @@ def small_bert(attention="eager"):
             layer.attention.self.query.weight.mul_(12)
             layer.attention.self.key.weight.mul_(12)
     return model
+
+
+def data_of(view):
+    """The data that the page hands to bertviz, as JSON."""
+    return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])
+
+
+def vectors(panel):
+    """The queries and the keys in a page, each (layers, heads, tokens, head_dim)."""
+    parts = (bytearray(base64.b64decode(panel[name])) for name in ("queries", "keys"))
+    return [torch.frombuffer(part, dtype=torch.float32).view(panel["shape"]) for part in parts]
 
 
 def load(dtype=torch.float64):
