@@ -26,6 +26,7 @@ from utils.views.page import View
 ROOT = Path(__file__).parent.parent
 HALF_A_LEVEL = 0.5 / 255 + 1e-12
 LIBRARIES = 325_000  # characters of d3 and jQuery, which bertviz's pages fetch from a server
+SOLO = {"encoder_attention": None, "decoder_attention": None}  # the cross-attention of stacks() alone
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
 
 
@@ -145,8 +146,9 @@ def test_menu_offers_the_panels_that_are_given():
         "Decoder",
         "Cross",
     ]
-    cross = {name: given[name] for name in ("cross_attention", "encoder_tokens", "decoder_tokens")}
-    view = head_view(**cross, layer=1, heads=[0, 2])
+    two = head_view(**given | {"decoder_attention": None}).html
+    assert re.findall(r"<option.*?>(\w+)</option>", two) == ["Encoder", "Cross"]
+    view = head_view(**given | SOLO, layer=1, heads=[0, 2])
     assert 'id="filter"' in head_view(**given).html and 'id="filter"' not in view.html
     data = data_of(view)
     assert ([panel["name"] for panel in data["attention"]], data["layer"], data["heads"]) == (
@@ -161,6 +163,7 @@ def test_page_is_as_high_as_its_longest_list():
     """In bertviz a token takes 22.5 pixels."""
     four, nine = (head_view(weights(tokens=count), names(count)).height for count in (4, 9))
     assert head_view(**stacks(source=9)).height == head_view(**stacks(source=2, target=9)).height == nine
+    assert head_view(**stacks(source=2, target=9) | SOLO).height == nine
     assert nine - four == pytest.approx(5 * 22.5, abs=1) and four > 4 * 22.5
 
 
@@ -352,6 +355,7 @@ REFUSED = [
     ("neuron view: a name", lambda: neuron_view("bert", Words(), "w5"), TypeError, "not str"),
     ("no queries", lambda: neuron_view(BERT.embeddings, Words(), "w5"), TypeError, "query.*BertEmbeddings"),
     ("positions", lambda: neuron_view(relative_encoder(), Words(), "w5 w6"), ValueError, "relative position"),
+    ("a mask", lambda: neuron_view(small_bert(is_decoder=True), Words(), "w5"), ValueError, "differ from"),
     ("NaN in the model", lambda: neuron_view(broken_bert(), Words(), "w5"), ValueError, "NaN"),
     ("B without a type", lambda: neuron_view(BERT, Untyped(), "w5", "w6"), ValueError, "token_type_ids"),
     ("an empty text", lambda: of_bert(" "), ValueError, "sentence_a"),
@@ -361,7 +365,7 @@ REFUSED = [
     ("a list for B", lambda: of_bert("w5", ["w5"]), TypeError, "sentence_b.*list"),
     ("a long text", lambda: of_bert("w5 " * 127), ValueError, "129 tokens.*128"),
     ("head 4 of 4", lambda: of_bert("w5", head=4), ValueError, "head: index 4.*4 heads.*0 to 3"),
-    ("token 3 of 3", lambda: of_bert("w5", token=3), ValueError, "token: index 3.*3 tokens.*0 to 2"),
+    ("token 3 of 3", lambda: of_bert("w5", token=3), ValueError, "token: index 3.*text has 3 tokens.*0 to 2"),
 ]
 
 

@@ -75,11 +75,12 @@ class Words:
         return [f"w{i}" for i in ids]
 
 
-def small_bert(attention="eager"):
+def small_bert(attention="eager", **others):
     """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are of the size of a trained model's."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
-    model = BertModel(BertConfig(**sizes, intermediate_size=32, attn_implementation=attention)).eval()
+    config = BertConfig(**sizes, **others, intermediate_size=32, attn_implementation=attention)
+    model = BertModel(config).eval()
     with torch.no_grad():
         for layer in model.encoder.layer:
             layer.attention.self.query.weight.mul_(12)
