@@ -10,8 +10,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from PIL import Image
-from test_views import data_of, vectors
-from view_samples import HOSTILE, Words, names, small_bert, stacks, weights
+from view_samples import HOSTILE, Words, data_of, names, small_bert, stacks, vectors, weights
 
 from utils.views import head_view, model_view, neuron_view
 
@@ -45,28 +44,19 @@ def drawn(lines, to_index, size):
 # --- the head view
 
 
-def test_head_view_draws_every_weight_over_the_number_of_heads():
-    attention = weights()
-    figure = head_view(attention, names(4), layer=1, heads=[0, 2]).draw()
-    for head, lines in zip([0, 2], figure.axes[0].collections, strict=True):
-        expected = attention[1][0, head] / 2
-        torch.testing.assert_close(drawn(lines, round, (4, 4)), expected, atol=1e-6, rtol=0)
-
-
-def test_head_view_draws_the_panels_of_an_encoder_decoder_side_by_side():
+def test_head_view_draws_every_weight_over_the_number_of_heads_panel_beside_panel():
     given = stacks()
-    view = head_view(**given, layer=1, heads=[2])
+    view = head_view(**given, layer=1, heads=[0, 2])
     axes = view.draw().axes
     assert image(view).width == 3 * image(head_view(weights(), names(4))).width
     assert [ax.get_position().x0 for ax in axes] == pytest.approx([0, 1 / 3, 2 / 3])
     sides = {"encoder": ("in", "in"), "decoder": ("out", "out"), "cross": ("out", "in")}
     for ax, (name, (left, right)) in zip(axes, sides.items(), strict=True):
-        expected = given[f"{name}_attention"][1][0, 2]
-        (lines,) = ax.collections
-        torch.testing.assert_close(drawn(lines, round, expected.shape), expected, atol=1e-6, rtol=0)
+        for lines, expected in zip(ax.collections, given[f"{name}_attention"][1][0, [0, 2]] / 2, strict=True):
+            torch.testing.assert_close(drawn(lines, round, expected.shape), expected, atol=1e-6, rtol=0)
         (start, end), *_ = lines.get_segments()
         texts = [(text.get_text(), *text.get_position()) for text in ax.texts]
-        assert [x for x, *_ in texts].count(name.title()) == 1
+        assert [text for text, *_ in texts].count(name.title()) == 1
         for word, count, x in zip((left, right), expected.shape, (start[0], end[0]), strict=True):
             near = [(text, y) for text, at, y in texts if abs(at - x) < 10 and y >= 0]
             assert near == [(f"{word}{i}", i) for i in range(count)]
@@ -217,6 +207,15 @@ def middle(box):
 
 
 def test_headings_stand_over_what_they_name():
+    figure = PICTURES["head"]().draw()
+    at = {text: middle(box) for text, box in boxes(figure)}
+    (line, *_), ends = figure.axes[0].collections[0].get_segments(), figure.axes[0].transData
+    (left, _), (right, _) = ends.transform(line)
+    assert (at["0"][0] + at["2"][0]) / 2 == pytest.approx((left + right) / 2, abs=2) and at["0"][0] < at["1"][
+        0
+    ]
+    assert at["query"][0] < left < at["0"][0] < at["2"][0] < right < at["key"][0]
+
     figure = PICTURES["neuron"]().draw()
     at = {text: middle(box) for text, box in boxes(figure)}
     columns = sorted({tuple(strip.get_extent()[:2]) for strip in figure.axes[0].images})

@@ -1,11 +1,14 @@
 """Inputs and views that several tests draw. It also runs inside a notebook of a browser test, so it imports no test."""
 
+import base64
+import json
+import re
+
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from utils.dates import DATE_CONFIG
 from utils.decoder import EncoderDecoder
-from utils.encoder import Encoder
 from utils.models import checkpoint
 from utils.views import head_view, model_view, neuron_view
 
@@ -13,15 +16,12 @@ SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
 KINDS = ("head", "model", "neuron")
 HOSTILE = [
     "</script><img src=x onerror=document.title='hacked'>",
-    "<img src=x onerror=\"document.title='hacked'\">",
     "<svg onload=document.title='hacked'>",
     "<!--<script>",
     "</title></style></iframe>",
-    "]]>",
     "'\"`",
     "' onload='document.title=1",
     "\\u003c\\",
-    "\\",
     "${document.title='hacked'}",
     "PYTHON_PARAMS",
     "{{data}}",
@@ -29,17 +29,14 @@ HOSTILE = [
     "javascript:document.title='hacked'",
     "\u2028\u2029",
     "\u202eright-to-left\u202c",
-    "مرحبا",
     "🤖",
     "e\u0301\u200b\ufeff",
     "",
-    " ",
     "x" * 500,
     "a\nb\tc",
     "$\\frac{1}{2}$",
     "&lt;b&gt;&amp;",
     "__proto__",
-    "NaN",
 ]
 
 
@@ -78,16 +75,28 @@ class Words:
         return [f"w{i}" for i in ids]
 
 
-def small_bert(attention="eager"):
+def small_bert(attention="eager", **others):
     """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are of the size of a trained model's."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
-    model = BertModel(BertConfig(**sizes, intermediate_size=32, attn_implementation=attention)).eval()
+    config = BertConfig(**sizes, **others, intermediate_size=32, attn_implementation=attention)
+    model = BertModel(config).eval()
     with torch.no_grad():
         for layer in model.encoder.layer:
             layer.attention.self.query.weight.mul_(12)
             layer.attention.self.key.weight.mul_(12)
     return model
+
+
+def data_of(view):
+    """The data that the page hands to bertviz, as JSON."""
+    return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])
+
+
+def vectors(panel):
+    """The queries and the keys in a page, each (layers, heads, tokens, head_dim)."""
+    parts = (bytearray(base64.b64decode(panel[name])) for name in ("queries", "keys"))
+    return [torch.frombuffer(part, dtype=torch.float32).view(panel["shape"]) for part in parts]
 
 
 def load(dtype=torch.float64):
@@ -120,23 +129,22 @@ def hostile():
     """Each view of tokens that would do harm where text is taken for HTML or for a program."""
     count = len(HOSTILE)
     attention = weights(heads=2, tokens=count)
-    sizes = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 
-    class Tokenizer:
-        def __call__(self, *sentences, return_tensors):
-            parts = torch.tensor([[0] * (count // 2) + [1] * (count - count // 2)])
-            return {"input_ids": torch.arange(count)[None], "token_type_ids": parts}
-
+    class Tokenizer(Words):
         def convert_ids_to_tokens(self, ids):
             return HOSTILE
 
-    encoder = Encoder(BertConfig(**sizes, intermediate_size=16))
+    half = " ".join(["w2"] * (count // 2 - 2))
     return {
         "head": head_view(attention, HOSTILE, count // 2),
         "model": model_view(attention, HOSTILE, count // 2),
         # The first token is the chosen one, so its text stands in the title of the frame as well.
-        "neuron": neuron_view(encoder, Tokenizer(), "a", "b", token=0),
+        "neuron": neuron_view(small_bert(), Tokenizer(), half, f"w2 {half}", token=0),
     }
+
+
+# What the browser tests draw on each surface, by name.
+GROUPS = {"light": real, "dark": lambda: real("dark"), "hostile": hostile}
 
 
 def encoder_decoder():
