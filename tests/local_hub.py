@@ -68,11 +68,10 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.requests.append((self.command, path, token))
         if match := re.fullmatch(r"/lfs/(.+)/([^/]+)", path):
             return self.send_file(match[1], self.hub.models[match[1]] / match[2])
-        match = re.fullmatch(r"/api/models/(?P<name>.+?)(?:/revision/[^/]+|(?P<tree>/tree/[^/]+))?", path)
-        match = match or re.fullmatch(r"/(?P<name>.+?)/resolve/[^/]+/(?P<file>.+)", path)
+        match = re.fullmatch(r"/api/models/(?P<name>.+)|/(?P<owned>.+?)/resolve/[^/]+/(?P<file>.+)", path)
         if not match:
             return self.fail(404)
-        name, file = match["name"], match.groupdict().get("file")
+        name, file = match["name"] or match["owned"], match["file"]
         if name in self.hub.moved:
             return self.reply(307, headers={"Location": path.replace(name, self.hub.moved[name], 1)})
         fault = self.hub.faults.get(name)
@@ -90,27 +89,19 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "down":
             return self.fail(503)
         if not file:
-            return self.send_listing(name, match["tree"])
+            return self.send_listing(name)
         if fault == "gated" and not token:
             return self.fail(401, "GatedRepo")
         return self.send_place(name, self.hub.models[name] / file)
 
     do_HEAD = do_GET
 
-    def send_listing(self, name, tree):
-        """Answer /api/models/<name>, or the tree of it."""
-        files = sorted(file for file in self.hub.models[name].iterdir() if file.is_file())
+    def send_listing(self, name):
         fault = self.hub.faults.get(name)
-        answer = {
-            "id": name,
-            "sha": COMMIT,
-            "private": fault == "private",
-            "gated": "manual" if fault == "gated" else False,
-            "siblings": [{"rfilename": file.name} for file in files],
-        }
-        if tree:
-            sizes = [(file.name, file.stat().st_size, git_sha1(file.read_bytes())) for file in files]
-            answer = [{"type": "file", "path": path, "size": size, "oid": oid} for path, size, oid in sizes]
+        files = sorted(file.name for file in self.hub.models[name].iterdir() if file.is_file())
+        answer = {"id": name, "sha": COMMIT, "private": fault == "private"}
+        answer |= {"gated": "manual" if fault == "gated" else False}
+        answer |= {"siblings": [{"rfilename": file} for file in files]}
         self.reply(200, json.dumps(answer).encode(), {"Content-Type": "application/json"})
 
     def send_place(self, name, file):
