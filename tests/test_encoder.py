@@ -74,7 +74,7 @@ def test_fused_twin_equals_sdpa(bert, many_inputs):
     model.load_state_dict(bert[1].state_dict(), assign=True)
     twin = Encoder.from_bert(model)
     assert_twins(twin, model, many_inputs[6], attentions=False)
-    for inputs in many_inputs:
+    for inputs in many_inputs[:9]:
         assert_twins(use_fused_attention(twin), model, inputs, attentions=False)
     assert twin(**inputs).attentions == (None,) * 6
 
