@@ -75,7 +75,8 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     hint, solution = PARTS.search(help_)[1], solution_of(help_)
     assert len(hint) > 40 and "def " not in hint
     assert signatures(solution)[0] == [name] and signatures(solution) == signatures(stub)
-    assert ast.get_docstring(ast.parse(stub).body[0])
+    (definition,) = [node for node in ast.parse(stub).body if getattr(node, "name", None) == name]
+    assert ast.get_docstring(definition)
     code = stub.rstrip().rsplit("\n", 1)[0]
     assert getattr(checks, check)(run(code)[name]).message == NOT_ATTEMPTED
 
