@@ -66,6 +66,8 @@ def test_every_date_can_be_encoded_and_read_back_and_fits_the_positions():
         assert decode_ids(ids) == text.lower()
         longest = max(longest, len(ids))
     assert longest == len("Wednesday, the 22nd of September 2021") + 2 <= DATE_CONFIG.max_position_embeddings
+    ids, mask = pad_texts(["Wednesday, the 22nd of September 2021"])
+    assert EncoderDecoder(DATE_CONFIG)(ids, ids, mask).logits.shape == (1, longest, len(VOCABULARY))
 
 
 def test_ids_are_those_of_the_vocabulary_and_reading_stops_at_the_first_end():
