@@ -55,9 +55,8 @@ def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3, XStatic-jQuery,.*make lab") as caught:
         start.prepare()
     assert machine.commands == []
-    assert caught.value._render_traceback_() == [
-        f"PackagesMissing: {caught.value}"
-    ]  # Jupyter shows this alone
+    # Jupyter shows this alone
+    assert caught.value._render_traceback_() == [f"PackagesMissing: {caught.value}"]
 
 
 def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(machine, colab):
