@@ -6,13 +6,13 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from .answers import Unreadable, kind_of, parts_of, whole_numbers
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 
 ENTRIES = "air airs speed ##peed ##speed a ##i ##r s ##s un able ##able ##aff ##a ##f ##ff ##b ##l ##e p"
 
 
 @safely
-def check_wordpiece(attempt) -> Verdict:
+def check_wordpiece(attempt):
     """Check `attempt(word, vocabulary)`: the pieces of one word, a list of texts. Peer: the library tokenizers."""
     from tokenizers.models import WordPiece
 
@@ -70,7 +70,7 @@ def pieces_of(word, known, shortest=False, look="##", write="##", lost=None):
 
 
 @safely
-def check_pad_batch(attempt) -> Verdict:
+def check_pad_batch(attempt):
     """Check `attempt(sequences, pad_id)`: input_ids and attention_mask, (batch, seq). Peer: pad_sequence of PyTorch."""
     trials = [
         ([[101, 7, 8, 102], [101, 102], [101, 9, 102]], 0),
@@ -100,7 +100,7 @@ def check_pad_batch(attempt) -> Verdict:
 
 
 @safely
-def check_sentence_b_start(attempt) -> Verdict:
+def check_sentence_b_start(attempt):
     """Check `attempt(token_type_ids)`: the place of the first 1 in a list, or None if there is no sentence B."""
     rows = [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0], [0, 1, 0]]
     answers = {tuple(row): place for row, place in zip(rows, [3, 4, 3, None, 1], strict=True)}

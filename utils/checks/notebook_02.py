@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 
 from .answers import alone
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import fill_weights, made_numbers, plain_trials, right_attention, wrong_attention
 
 
 @safely
-def check_softmax(attempt) -> Verdict:
+def check_softmax(attempt):
     """Check `attempt(attn_scores)`: weights over the keys, (batch, query, key). Peer: torch.softmax."""
     large = torch.tensor([[[0.0, 200.0, 100.0], [1.0, 2.0, 3.0]]])
     trials = [(made_numbers(2, 4, 3),), (made_numbers(3, 2, 5, start=4),), (large,)]
@@ -45,7 +45,7 @@ def check_softmax(attempt) -> Verdict:
 
 
 @safely
-def check_attention(attempt) -> Verdict:
+def check_attention(attempt):
     """Check `attempt(query, key, value)`: the output, alone or with the weights. No mask.
 
     The shapes are (..., query, head_dim), (..., key, head_dim) and (..., key, width), with no leading axis, one or
@@ -55,7 +55,7 @@ def check_attention(attempt) -> Verdict:
 
 
 @safely
-def check_weights_of_head(attempt) -> Verdict:
+def check_weights_of_head(attempt):
     """Check `attempt(hidden_state, layer, head)`: one head's weights, (batch, query, key). Peer: transformers.
 
     `layer` is the `BertSelfAttention` of a small model with made-up weights: `layer.query` and `layer.key` are

@@ -5,7 +5,7 @@ import math
 import torch
 
 from .answers import read_tensor
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import (
     applied,
     made_numbers,
@@ -36,7 +36,7 @@ def mask_answer(mask):
 
 
 @safely
-def check_causal_mask(attempt) -> Verdict:
+def check_causal_mask(attempt):
     """Check `attempt(seq_len)`: (query, key) of bool, or 0/1 in whole numbers. True means: may be attended to."""
     rows = {1: [[1]], 4: [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], 2: [[1, 0], [1, 1]]}
 
@@ -59,7 +59,7 @@ def check_causal_mask(attempt) -> Verdict:
 
 
 @safely
-def check_padding_mask(attempt) -> Verdict:
+def check_padding_mask(attempt):
     """Check `attempt(attention_mask)`: from (batch, key), 1 or 0, a mask for scores (batch, heads, query, key)."""
     # 5 heads, and batches that are no number of keys: no axis can be taken for another.
     rows = [[[1, 1, 1, 0], [1, 1, 0, 0]], [[1, 1, 1], [1, 0, 0], [1, 1, 0]] * 2]
@@ -99,7 +99,7 @@ def check_padding_mask(attempt) -> Verdict:
 
 
 @safely
-def check_window_mask(attempt) -> Verdict:
+def check_window_mask(attempt):
     """Check `attempt(seq_len, size)`: a causal mask in which a token may look at the last `size` tokens."""
 
     def window(seq_len, back, ahead=0):
@@ -123,7 +123,7 @@ def check_window_mask(attempt) -> Verdict:
 
 
 @safely
-def check_scaled_dot_product_attention(attempt) -> Verdict:
+def check_scaled_dot_product_attention(attempt):
     """Check `attempt(query, key, value, mask=None)`: the output, alone or with the weights.
 
     The mask is of bool, broadcasts to (..., query, key), and True means: may be attended to. A query with every key

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from .answers import Unreadable, alone
-from .judge import Verdict, judge, refused, safely
+from .judge import judge, refused, safely
 from .shared import built, linear_layer, made_numbers, scaled_scores
 
 
 @safely
-def check_split_heads(attempt) -> Verdict:
+def check_split_heads(attempt):
     """Check `attempt(projected, num_heads)`: (batch, seq, hidden_size) cut into (batch, heads, seq, head_dim)."""
     trials = [(made_numbers(2, 4, 6), 3), (made_numbers(1, 5, 8, start=2), 2)]
 
@@ -41,7 +41,7 @@ HIDDEN_SIZE, NUM_HEADS, HEAD_DIM = 6, 3, 2
 
 
 @safely
-def check_multi_head_attention(attempt) -> Verdict:
+def check_multi_head_attention(attempt):
     """Check the class `attempt(hidden_size, num_heads)` with `forward(hidden_state, mask=None)`.
 
     It has linear layers `query`, `key`, `value` and `output`; or a ModuleList `heads`, each head with `query`, `key`

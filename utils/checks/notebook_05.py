@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from .answers import Unreadable, alone, read_tensor, what_differs
-from .judge import Verdict, judge, refused, run_attempt, safely
+from .judge import judge, refused, run_attempt, safely
 from .shared import built, fill_weights, made_numbers
 
 
 @safely
-def check_layer_norm(attempt) -> Verdict:
+def check_layer_norm(attempt):
     """Check `attempt(hidden_state, weight, bias, eps)`: the shape stays. Peer: F.layer_norm."""
     weight, bias = made_numbers(4, start=5) + 0.5, made_numbers(4, start=9)
     trials = [
@@ -45,7 +45,7 @@ def check_layer_norm(attempt) -> Verdict:
 
 
 @safely
-def check_position_encoding(attempt) -> Verdict:
+def check_position_encoding(attempt):
     """Check `attempt(token_vectors)`: (batch, seq, hidden_size) plus the sinusoidal position of each token.
 
     The right numbers are worked out one by one from section 3.5 of Vaswani et al. 2017, counting from position 0.
@@ -108,7 +108,7 @@ def depends_on_token(inputs, answer):
 
 
 @safely
-def check_encoder_layer(attempt) -> Verdict:
+def check_encoder_layer(attempt):
     """Check the class `attempt(attention, feed_forward, hidden_size, dropout)` with `forward(hidden_state)`.
 
     Its norms are called `attention_norm` and `feed_forward_norm`, and stand as in BERT (post-norm). `attention` and

@@ -3,12 +3,12 @@
 import torch
 
 from .answers import LAYER_HEAD, Unreadable, alone, whole_numbers
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import planted, shares_of_keys, wrong_places
 
 
 @safely
-def check_previous_token_head(attempt) -> Verdict:
+def check_previous_token_head(attempt):
     """Check `attempt(attentions)`: (layer, head), counted from 0, of the largest mean weight on the token before.
 
     `attentions` is a tuple of (1, heads, query, key), as a model returns it. The heads are planted.
@@ -34,7 +34,7 @@ def check_previous_token_head(attempt) -> Verdict:
 
 
 @safely
-def check_strongest_head(attempt) -> Verdict:
+def check_strongest_head(attempt):
     """Check `attempt(attentions, query, key)`: (layer, head), counted from 0, that gives most from query to key."""
     cases = []
     for query, key, right, swapped, last in ((4, 2, (1, 3), (0, 4), (2, 2)), (1, 5, (0, 2), (2, 0), (2, 4))):
@@ -68,7 +68,7 @@ def judge_heads(exercise, attempt, cases):
 
 
 @safely
-def check_working_share(attempt) -> Verdict:
+def check_working_share(attempt):
     """Check `attempt(attentions)`: for each head the share that goes neither to the first nor to the last token.
 
     `attentions` is a tuple of (1, heads, query, key); the result is (layers, heads).

@@ -3,12 +3,12 @@
 import torch
 
 from .answers import LAYER_HEAD, alone, whole_numbers
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import planted, shares_of_keys, wrong_places
 
 
 @safely
-def check_separator_share(attempt) -> Verdict:
+def check_separator_share(attempt):
     """Check `attempt(attentions, tokens)`: for each head the share of its weight that goes to all [SEP] tokens.
 
     `attentions` is a tuple of (1, heads, query, key); the result is (layers, heads).
@@ -43,7 +43,7 @@ def check_separator_share(attempt) -> Verdict:
 
 
 @safely
-def check_same_word_share(attempt) -> Verdict:
+def check_same_word_share(attempt):
     """Check `attempt(attentions, tokens)`: for each head the share that goes to other places of the same word.
 
     It is a mean over those queries whose word stands in the text more than once. No special tokens are among them.
@@ -75,7 +75,7 @@ def check_same_word_share(attempt) -> Verdict:
 
 
 @safely
-def check_best_head(attempt) -> Verdict:
+def check_best_head(attempt):
     """Check `attempt(scores)`: from one number a head, (layers, heads), the (layer, head) of the largest."""
     first = torch.tensor([[0.1, 0.2, 0.3, 0.15], [0.25, 0.05, 0.4, 0.9], [0.35, 0.12, 0.45, 0.22]])
     second = torch.tensor(

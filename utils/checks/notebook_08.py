@@ -5,12 +5,12 @@ import math
 import torch
 
 from .answers import alone, parts_of, whole_numbers
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import made_numbers, weights_of
 
 
 @safely
-def check_query_key_product(attempt) -> Verdict:
+def check_query_key_product(attempt):
     """Check `attempt(query, keys)`: q×k for each token, (key, head_dim), and q·k, (key,), as the view shows them."""
     trials = [
         (made_numbers(4), made_numbers(5, 4, start=6)),
@@ -37,7 +37,7 @@ def check_query_key_product(attempt) -> Verdict:
 
 
 @safely
-def check_weights_of_token(attempt) -> Verdict:
+def check_weights_of_token(attempt):
     """Check `attempt(query, keys)`: one token's weights, (key,), from its query (head_dim,) and keys (key, head_dim).
 
     Peer: F.scaled_dot_product_attention.
@@ -72,7 +72,7 @@ def check_weights_of_token(attempt) -> Verdict:
 
 
 @safely
-def check_strongest_neurons(attempt) -> Verdict:
+def check_strongest_neurons(attempt):
     """Check `attempt(query, key, count)`: the places of the `count` dimensions that raise the score most, in order."""
     trials = [
         (torch.tensor([2.0, -1.0, 0.5, 3.0, -2.0]), torch.tensor([1.0, -3.0, 0.0, -2.0, 0.25]), 2),

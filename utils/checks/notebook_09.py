@@ -4,12 +4,12 @@ import torch
 import torch.nn.functional as F
 
 from .answers import Unreadable, whole_numbers
-from .judge import Verdict, judge, safely
+from .judge import judge, safely
 from .shared import built, linear_layer, made_numbers, right_attention
 
 
 @safely
-def check_shift_right(attempt) -> Verdict:
+def check_shift_right(attempt):
     """Check `attempt(labels, start_id)`: what the decoder reads while it learns these labels, (batch, seq).
 
     Peer: shift_tokens_right of the library's BART.
@@ -48,7 +48,7 @@ STORY = [START, 5, 3, 5, 7, END]
 
 
 @safely
-def check_greedy_decode(attempt) -> Verdict:
+def check_greedy_decode(attempt):
     """Check `attempt(next_logits, start_id, end_id, max_new_tokens)`: the ids written, a list.
 
     `next_logits(ids)` takes a list of ids and returns scores (len(ids), vocab_size): row i is about the token behind
@@ -103,7 +103,7 @@ def favourite(prefix):
 
 
 @safely
-def check_cross_attention(attempt) -> Verdict:
+def check_cross_attention(attempt):
     """Check the class `attempt(hidden_size)` with `forward(hidden_state, memory)`: one head, no mask.
 
     It has linear layers `query`, `key` and `value`. hidden_state (batch, query, hidden_size) comes from the decoder,
