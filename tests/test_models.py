@@ -16,10 +16,10 @@ import pytest
 import torch
 import transformers
 from local_hub import TOKEN, LocalHub
-from nbclient import NotebookClient
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertForPreTraining, BertModel
 
+import runner
 from utils.models import DIGESTS, PACKAGE, CheckpointError, checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -497,7 +497,7 @@ def test_notebook_shows_a_download_and_plain_errors_and_nothing_else(hub, tmp_pa
         "_ = AutoModel.from_pretrained(checkpoint(), attn_implementation='eager')",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, kernel_name="python3", allow_errors=True, timeout=600).execute()
+    runner.execute(notebook, folder=ROOT, allow_errors=True)
     *quiet, (error,), bars, last = [cell.outputs for cell in notebook.cells]
     assert [*quiet, last] == [[], [], [], []]
     assert error.traceback == [f"CheckpointError: {error.evalue}"] and "./nowhere" in error.evalue

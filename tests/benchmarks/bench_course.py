@@ -10,18 +10,21 @@ import time
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 from summary import record
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / ".ci"))
+
+import runner  # noqa: E402
+
 MOST_SECONDS, MOST_GIGABYTES, MOST_BYTES = 60, 1.5, 1_000_000
 FIRST_VIEW_SECONDS = 15
 # Asks the kernel itself, in kilobytes on Linux and in bytes on macOS; Windows has no such number.
 PEAK = "import resource, sys; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sys.platform)"
 
 
-def run(path: Path) -> dict:
-    """Execute a copy of a notebook: seconds in all, seconds until the first head view, and gigabytes."""
+def run(path):
+    """Execute a copy of a notebook, and return seconds in all, seconds until the first head view, and gigabytes."""
     notebook = nbformat.read(path, as_version=4)
     if sys.platform != "win32":
         notebook.cells.append(nbformat.v4.new_code_cell(PEAK))
@@ -32,11 +35,8 @@ def run(path: Path) -> dict:
         if found["view"] is None and any(text.startswith("Head view") for text in shown):
             found["view"] = time.perf_counter() - start
 
-    client = NotebookClient(
-        notebook, timeout=600, on_cell_executed=look, resources={"metadata": {"path": path.parent}}
-    )
     start = time.perf_counter()
-    client.execute()
+    runner.execute(notebook, on_cell_executed=look)
     found["seconds"] = time.perf_counter() - start
     size, platform = (
         "".join(output.text for output in notebook.cells[-1].outputs).split()
