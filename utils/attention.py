@@ -256,7 +256,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class LayerAttention(MultiHeadAttention):
-    """Multi-head attention as a layer of BERT has it: in train mode, dropout strikes attention weights.
+    """Multi-head attention as a layer of BERT has it: in train mode, dropout sets some attention weights to 0.
 
     Takes, returns and raises what `MultiHeadAttention` does. In train mode the weights it returns are those
     after dropout, as in transformers. A scheme of positions replaces `project` or `position_bias`.
