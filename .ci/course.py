@@ -6,7 +6,8 @@
     python .ci/course.py generate                badges, navigation, set-up cells only
 
 The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among them. The
-title, the minutes and the abilities of a notebook stand in its second cell, and README's table is made from them.
+title and the abilities of a notebook stand in its second cell, and README's table is made from them. The minutes are
+counted, and written there.
 """
 
 import base64
@@ -26,6 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PYPROJECT = ROOT / "pyproject.toml"
 REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
+
+# The line in which the title cell says how long a notebook takes.
+TIME = r"^\*\*Time:\*\* .*$"
 
 # Pictures that are taken from a stored view: file in images/, notebook, id of the cell.
 PICTURES = {"head_view.png": ("06_head_view.ipynb", "pronoun-view")}
@@ -63,26 +67,42 @@ def read(path: Path):
     return nbformat.read(path, as_version=4)
 
 
-def title_cell(path: Path):
-    """The second cell of a notebook, without the second that reading and validating all of it takes."""
-    return nbformat.from_dict(json.loads(path.read_text(encoding="utf-8"))["cells"][1])
-
-
 def write(path: Path, notebook) -> None:
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 def about(path: Path) -> dict:
-    """What the second cell says of the notebook: title, minutes, abilities."""
-    text = "".join(title_cell(path).source)
+    """What README says of a notebook: title and abilities from its second cell, and the minutes that it takes."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "".join(cells[1]["source"])
+    abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
+    reading, exercises = minutes(cells)
     return {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
-        "minutes": re.search(r"^\*\*Time:\*\* about (\d+) minutes", text, re.MULTILINE)[1],
-        "abilities": re.findall(
-            r"^- (.+)$", text.split("**You will be able to**")[1].split("\n\n")[0], re.MULTILINE
-        ),
+        "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
+        "reading": reading,
+        "exercises": exercises,
+        "header": re.sub(TIME, f"**Time:** about {reading} minutes, exercises {exercises}", text, flags=re.M),
     }
+
+
+def minutes(cells: list[dict]) -> tuple[int, int]:
+    """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, and its checked exercises."""
+    words, lines, exercises, section = 0, 0, 0, "reading"
+    for cell in cells:
+        text = "".join(cell["source"])
+        if cell["id"] == "exercises":
+            section = "exercises"
+        elif "## Can you say it without looking?" in text:
+            section = "reading"
+        if section == "exercises":
+            exercises += sum(map(int, re.findall(r"\*\*Time:\*\* (\d+) minutes", text)))
+        elif cell["cell_type"] == "markdown":
+            words += len(text.split())
+        elif cell["id"] != "set-up":
+            lines += sum(bool(line.strip()) for line in text.splitlines())
+    return max(5, 5 * round((words / 130 + lines / 10) / 5)), exercises
 
 
 def badge(path: Path, images: str = "../images") -> str:
@@ -113,6 +133,7 @@ def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
     return {
         "navigation-top": f"{navigation(path)} · {badge(path)}",
+        "title": about(path)["header"],
         "set-up": set_up(),
         "navigation-bottom": navigation(path),
     }
@@ -140,12 +161,14 @@ def launch() -> str:
 
 def table() -> str:
     """README's table: each notebook with the first thing that it teaches to do, its minutes and its badge."""
-    rows = ["| | Notebook | Minutes | |", "|---|---|---|---|"]
+    rows = ["| | Notebook | Minutes: reading, exercises | |", "|---|---|---|---|"]
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
-        rows.append(f"| {path.name[:2]} | {link} | {of['minutes']} | {badge(path, 'images')} |")
-    hours = sum(int(of["minutes"]) for of in said.values()) / 60
+        rows.append(
+            f"| {path.name[:2]} | {link} | {of['reading']} + {of['exercises']} | {badge(path, 'images')} |"
+        )
+    hours = sum(of["reading"] + of["exercises"] for of in said.values()) / 60
     return "\n".join(rows) + f"\n\nTogether about {hours:.0f} hours."
 
 

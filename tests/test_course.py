@@ -73,13 +73,31 @@ def test_publish_refuses_what_is_no_address(copy, address):
     assert texts(copy) == before
 
 
+def test_minutes_are_counted():
+    """1,300 words and 100 lines of code make 10 + 10 minutes; words and code of the exercises are their own time."""
+    texts = [
+        "word " * 1300,
+        "line\n\n" * 100,
+        "",
+        "**Time:** 15 minutes " * 99,
+        "## Can you say it without looking?",
+    ]
+    kinds = ["markdown", "code", "markdown", "markdown", "markdown"]
+    ids = ["a", "b", "exercises", "c", "d"]
+    cells = [
+        {"id": name, "cell_type": kind, "source": text}
+        for name, kind, text in zip(ids, kinds, texts, strict=True)
+    ]
+    assert course.minutes(cells) == (20, 99 * 15)
+
+
 @pytest.mark.slow
 def test_execution_keeps_outputs_and_no_trace_of_the_machine(copy, monkeypatch):
     """A small notebook, run as `make notebooks` runs the course."""
     monkeypatch.delenv("COURSE_STATIC_VIEWS")
     for path in course.paths():
         path.unlink()
-    title = "# Try it\n\n**You will be able to**\n- run it\n\n**Time:** about 1 minutes"
+    title = "# Try it\n\n**You will be able to**\n- run it\n\n**Time:**"
     code = "import os\nprint(os.environ['COURSE_STATIC_VIEWS'], os.path.basename(os.getcwd()))"
     cells = [
         nbformat.v4.new_markdown_cell("", id="navigation-top"),
