@@ -28,6 +28,10 @@ README = ROOT / "README.md"
 PYPROJECT = ROOT / "pyproject.toml"
 REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 
+# The way of the course, a step for each notebook. The first eight lead from text to views, the others beyond.
+WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
+WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
+
 # The line in which the title cell says how long a notebook takes.
 TIME = r"^\*\*Time:\*\* .*$"
 
@@ -92,6 +96,8 @@ def minutes(cells: list[dict]) -> tuple[int, int]:
     words, lines, exercises, section = 0, 0, 0, "reading"
     for cell in cells:
         text = "".join(cell["source"])
+        if cell["id"] in ("navigation-top", "set-up", "navigation-bottom"):
+            continue
         if cell["id"] == "exercises":
             section = "exercises"
         elif "## Can you say it without looking?" in text:
@@ -100,7 +106,7 @@ def minutes(cells: list[dict]) -> tuple[int, int]:
             exercises += sum(map(int, re.findall(r"\*\*Time:\*\* (\d+) minutes", text)))
         elif cell["cell_type"] == "markdown":
             words += len(text.split())
-        elif cell["id"] != "set-up":
+        else:
             lines += sum(bool(line.strip()) for line in text.splitlines())
     return max(5, 5 * round((words / 130 + lines / 10) / 5)), exercises
 
@@ -125,6 +131,15 @@ def navigation(path: Path) -> str:
     return " · ".join(links)
 
 
+def way(path: Path) -> str:
+    """The line that shows where on the way of the course a notebook stands."""
+    steps = [
+        f"**{step}**" if other == path else f"[{step}]({other.name})"
+        for step, other in zip(WAY, paths(), strict=False)
+    ]
+    return "text → " + " → ".join(steps)
+
+
 def set_up() -> str:
     return SET_UP.format(clone=f"https://github.com/{repository()}")
 
@@ -132,7 +147,7 @@ def set_up() -> str:
 def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
     return {
-        "navigation-top": f"{navigation(path)} · {badge(path)}",
+        "navigation-top": f"{navigation(path)} · {badge(path)}\n\n{way(path)}",
         "title": about(path)["header"],
         "set-up": set_up(),
         "navigation-bottom": navigation(path),
