@@ -32,6 +32,9 @@ REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
 WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
 
+# Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
+FOLDED = ("set-up", "imports")
+
 # The line in which the title cell says how long a notebook takes.
 TIME = r"^\*\*Time:\*\* .*$"
 
@@ -201,6 +204,8 @@ def generate() -> None:
         notebook, made = read(path), generated(path)
         for cell in notebook.cells:
             cell.source = made.get(cell.id, cell.source)
+            if cell.id in FOLDED:
+                cell.metadata["jupyter"] = {"source_hidden": True}
         write(path, notebook)
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 

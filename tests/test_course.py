@@ -112,7 +112,7 @@ def test_execution_keeps_outputs_and_no_trace_of_the_machine(copy, monkeypatch):
     code = [cell for cell in done.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == [1, 2]
     assert code[1].outputs[0].text == "1 notebooks\n"
-    assert all(cell.metadata == {} for cell in code)
+    assert [cell.metadata for cell in code] == [{"jupyter": {"source_hidden": True}}, {}]
     assert done.metadata.language_info == {"name": "python"}
     first = path.read_bytes()
     course.main(["notebooks"])
