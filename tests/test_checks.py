@@ -360,7 +360,7 @@ ATTENTION = nn.functional.scaled_dot_product_attention
         (
             "attention",
             lambda q, k, v: 3 * ATTENTION(q, k, v),
-            "the shape. Each number is 3.00 times the right one",
+            "the shape of your output. Each number is 3.00 times the right one",
         ),
         ("attention", lambda q, k, v: 0.5 + ATTENTION(q, k, v), "Each number is 0.50 too large"),
         ("attention", lambda q, k, v: -ATTENTION(q, k, v), "Only the sign is wrong."),
@@ -373,14 +373,18 @@ ATTENTION = nn.functional.scaled_dot_product_attention
         (
             "scaled_dot_product_attention",
             lambda q, k, v, mask=None: ATTENTION(q, k, v) * (1 if mask is None else 2),
-            "Right so far: every answer without a mask, the shape. Look at the lines that use the mask.",
+            "Right so far: every answer without a mask, the shape of your output. Look at the lines that use the mask.",
         ),
         (
             "softmax",
             lambda s: torch.where(torch.arange(4)[:, None] < 1, s, 0).softmax(-1),
             "Only row 0 is right",
         ),
-        ("softmax", lambda s: (2 * s).softmax(-1), "the shape, each row sums to 1"),
+        (
+            "softmax",
+            lambda s: (2 * s).softmax(-1),
+            "each row sums to 1. Look at the scores",
+        ),
         ("wordpiece", lambda word, known: [word], "Right so far: the answer to 1 of"),
         (
             "best_head",
