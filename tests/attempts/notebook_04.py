@@ -675,7 +675,7 @@ for misconception, attempts in {
         stepped(parts=("query", "value", "key")),
     ],
     "layer_unused": [ValueNotProjected],
-    "weights_before_output": [WeightsFirst],
+    "weights_first": [WeightsFirst],
     "value_ignored": [OnlyWeights],
     "residual_added": [WithResidual],
     "mask_ignored": [
@@ -740,4 +740,5 @@ class BatchOfOne(Heads):
 
 
 unlisted("multi_head_attention", HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
-unlisted("multi_head_attention", Overflows, RenormalisedTooLate)
+wrong("multi_head_attention", "mask_after_softmax", RenormalisedTooLate)
+wrong("multi_head_attention", "overflow_on_large_scores", Overflows)

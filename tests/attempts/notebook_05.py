@@ -715,12 +715,12 @@ for misconception, attempts in {
     ],
     "input_read_again": [
         layer(second=lambda self, x, start: self.feed_forward_norm(x + self.feed_forward(start))),
-        layer(second=lambda self, x, start: self.feed_forward_norm(start + self.feed_forward(start))),
     ],
     "part_missing": [
         layer(second=lambda self, x, start: x),
         layer(first=lambda self, x: x),
         layer(second=lambda self, x, start: self.feed_forward_norm(x)),
+        layer(second=lambda self, x, start: self.feed_forward_norm(start + self.feed_forward(start))),
         layer(first=lambda self, x: self.attention_norm(x)),
     ],
     "parts_exchanged": [
