@@ -133,7 +133,8 @@ wrong(
 )
 wrong(
     "layer_norm",
-    "sum_for_variance",
+    "squares_not_averaged",
+    lambda x, w, b, e: centred(x) / (centred(x) ** 2 + e).sqrt() * w + b,
     lambda x, w, b, e: centred(x) / (centred(x).square().sum(-1, True) + e).sqrt() * w + b,
     lambda x, w, b, e: centred(x) / (centred(x).norm(dim=-1, keepdim=True) ** 2 + e).sqrt() * w + b,
 )
@@ -162,12 +163,23 @@ wrong(
     lambda x, w, b, e: (centred(x) / (variance(x) + e).sqrt() + b) * w,
     lambda x, w, b, e: w * (F.layer_norm(x, w.shape, eps=e) + b),
 )
+wrong(
+    "layer_norm",
+    "not_divided",
+    lambda x, w, b, e: centred(x) * w + b,
+    lambda x, w, b, e: centred(x) * (variance(x) + e).sqrt() * w + b,
+)
+wrong(
+    "layer_norm",
+    "wrong_axis",
+    lambda x, w, b, e: centred(x) / ((centred(x) ** 2).mean(0, keepdim=True) + e).sqrt() * w + b,
+    lambda x, w, b, e: centred(x) / (centred(x).square().mean(dim=-2, keepdim=True) + e).sqrt() * w + b,
+)
 wrong("layer_norm", "wrong_axis", lambda x, w, b, e: F.layer_norm(x, x.shape[-2:], eps=e) * w + b)
 unlisted(
     "layer_norm",
     lambda x, w, b, e: x,
     lambda x, w, b, e: x * w + b,
-    lambda x, w, b, e: centred(x) * (variance(x) + e).sqrt() * w + b,
     lambda x, w, b, e: norm_by(-1)(x, w, b, e)[0],
     lambda x, w, b, e: norm_by(-1)(x, w, b, e).tolist(),
     lambda x, w, b, e: norm_by(-1)(x, w, b, e).numpy(),
@@ -381,13 +393,13 @@ unlisted(
     "position_encoding",
     lambda x: x + torch.arange(x.shape[1])[:, None],
     lambda x: x + torch.cat([angles(x, first=1).sin(), angles(x, first=1).cos()], dim=-1),
-    lambda x: x,
     lambda x: x - interleaved(angles(x)),
     lambda x: (x + interleaved(angles(x))).numpy(),
     lambda x: (x + interleaved(angles(x))).tolist(),
     exponents(lambda i, d: 2 * i / d * 0.75),
     lambda x: x + interleaved(angles(x)).flip(0),
 )
+wrong("position_encoding", "no_position", lambda x: x, lambda x: x.clone())
 wrong(
     "position_encoding",
     "changes_its_input",

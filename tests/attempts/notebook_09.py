@@ -365,6 +365,14 @@ def greedy_second(next_logits, start_id, end_id, max_new_tokens):
     return ids
 
 
+def greedy_returns_in_loop(next_logits, start_id, end_id, max_new_tokens):
+    ids = [start_id]
+    for _ in range(max_new_tokens):
+        ids.append(next_logits(ids)[-1].argmax().item())
+        return ids
+
+
+wrong("greedy_decode", "stops_at_once", greedy_returns_in_loop)
 wrong("greedy_decode", "start_counted", greedy_short, lambda f, s, e, n: greedy_for(f, s, e, n - 1))
 wrong("greedy_decode", "one_too_many", greedy_long, lambda f, s, e, n: greedy_while(f, s, e, n + 1))
 wrong("greedy_decode", "limit_ignored", greedy_no_limit, greedy_fixed_limit)
@@ -585,7 +593,15 @@ for misconception, attempts in {
             )
         ),
     ],
-    "queries_from_encoder": [*crossed("eed")],
+    "queries_from_encoder": [
+        *crossed("eed"),
+        cross_forward(lambda self, h, m: attend_to(m, self.key(m), self.value(m))),
+    ],
+    "query_key_swapped": [
+        cross_forward(lambda self, h, m: attend_to(self.key(m), self.query(h), self.value(m)))
+    ],
+    "keys_from_decoder": [cross_forward(lambda self, h, m: attend_to(self.query(h), h, self.value(m)))],
+    "values_from_decoder": [cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), h))],
     "arguments_exchanged": [cross_forward(lambda self, h, m: Cross.forward(self, m, h)), *crossed("edd")],
 }.items():
     wrong("cross_attention", misconception, *attempts)

@@ -24,6 +24,7 @@ def check_layer_norm(attempt):
 
     def like(
         axis=-1,
+        axis_of_variance=None,
         correction=0,
         root=lambda v, eps: torch.sqrt(v + eps),
         keep=(True, True),
@@ -31,7 +32,11 @@ def check_layer_norm(attempt):
     ):
         def compute(x, weight, bias, eps):
             centred = x - x.mean(dim=axis, keepdim=keep[0])
-            divisor = root(x.var(dim=axis, keepdim=keep[1], correction=correction), eps)
+            if axis_of_variance is None:
+                variance = x.var(dim=axis, keepdim=keep[1], correction=correction)
+            else:  # of what is centred already
+                variance = centred.square().mean(dim=axis_of_variance, keepdim=True)
+            divisor = root(variance, eps)
             return {"result": finish(centred / divisor, weight, bias)}
 
         return compute
@@ -53,7 +58,13 @@ def check_layer_norm(attempt):
         return mean_square(centred(x))
 
     mistakes = {
-        "wrong_axis": [like(axis=axis) for axis in (0, 1, -2, (0, 1), (-2, -1), (0, 1, 2))],
+        "wrong_axis": [
+            *(like(axis=axis) for axis in (0, 1, -2, (0, 1), (-2, -1), (0, 1, 2))),
+            *(
+                like(axis=axes[0], axis_of_variance=axes[1])
+                for axes in ((-1, 0), (-1, -2), (0, -1), (-2, -1))
+            ),
+        ],
         "no_keepdim": [like(keep=keep) for keep in ((False, False), (False, True), (True, False))],
         "unbiased_variance": [like(correction=1)],
         "epsilon_outside_root": [like(root=lambda v, eps: torch.sqrt(v) + eps)],
@@ -62,7 +73,14 @@ def check_layer_norm(attempt):
         "root_twice": [like(root=lambda v, eps: torch.sqrt(torch.sqrt(v) + eps))],
         "mean_not_subtracted": [divided(itself, mean_square), divided(itself, variance)],
         "uncentred_variance": [divided(centred, mean_square)],
-        "sum_for_variance": [divided(centred, lambda x: variance(x) * x.shape[-1])],
+        "squares_not_averaged": [
+            divided(centred, lambda x: variance(x) * x.shape[-1]),
+            divided(centred, lambda x: centred(x).square()),
+        ],
+        "not_divided": [
+            like(root=lambda v, eps: 1),
+            like(root=lambda v, eps: (v + eps).rsqrt()),
+        ],
         "no_scale_and_shift": [
             like(finish=lambda normed, w, b: normed),
             like(finish=lambda normed, w, b: normed + b),
@@ -135,6 +153,7 @@ def check_position_encoding(attempt):
         "positions_from_one": [added(start=1)],
         "not_of_token": [of_sentence, lambda x: {"result": x + positions(x[:, :1])}],
         "vectors_scaled": [lambda x: {"result": x * math.sqrt(x.shape[-1]) + positions(x)}],
+        "no_position": [lambda x: {"result": x}],
         "not_added": [lambda x: {"result": positions(x)}, lambda x: {"result": positions(x).expand(x.shape)}],
     }
     signs = {"depends_on_token": depends_on_token}

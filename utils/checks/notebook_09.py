@@ -73,7 +73,7 @@ def check_shift_right(attempt):
 # ------------------------------------------------------------------------------------------- greedy decoding
 
 START, VOCABULARY = 1, 10
-STORIES = [[START, 5, 3, 5, 7, 4, 2], [START, 7, 5, 5, 3, 8, 9]]  # each ends with an end token of its own
+STORIES = [[START, 5, 3, 5, 7, 4, 2], [START, 7, 5, 5, 3, 9]]  # each ends with an end token of its own
 
 
 @safely
@@ -114,6 +114,7 @@ def check_greedy_decode(attempt):
         ],
         "forgets_what_was_written": [like(view=lambda ids: ids[-1:])],
         "does_not_stop_at_end": [like(stops=False)],
+        "stops_at_once": [lambda *inputs: {"ids": right(*inputs)["ids"][:1]}],
         "least_likely": [like(pick=lambda scores: scores[-1].argmin())],
         "start_counted": [like(more=-1)],
         "one_too_many": [like(more=1)],
@@ -218,9 +219,13 @@ def check_cross_attention(attempt):
 
     orders = set(itertools.product((0, 1, 2, None), repeat=3)) - {(0, 1, 2)}
     mistakes = {
-        "keys_from_decoder": [like("dde")],
-        "values_from_decoder": [like("ded")],
-        "queries_from_encoder": [like("eee"), like("eed"), like("ede")],
+        "query_key_swapped": [like("ede", (1, 0, 2))],
+        "keys_from_decoder": [like("dde", (0, key, 2)) for key in (1, 0, None)],
+        "values_from_decoder": [like("ded", (0, 1, value)) for value in (2, None)],
+        "queries_from_encoder": [
+            *(like(sources) for sources in ("eee", "eed", "ede")),
+            *(like("eee", (query, 1, 2)) for query in (1, 2, None)),
+        ],
         "arguments_exchanged": [like("edd")],
         "memory_ignored": [like("ddd")],
         "layer_unused": [like(order=order) for order in orders if None in order],
