@@ -56,9 +56,29 @@ def linear_layer(module, name):
 
 
 def plain_trials():
-    """Return inputs of attention without a mask. The first have as many queries as keys, so that a swap runs."""
-    shapes = [[(2, 4, 3)] * 3, [(4, 3)] * 3, [(2, 3, 4, 2)] * 3, [(2, 3, 4), (2, 5, 4), (2, 5, 6)]]
-    return [tuple(made_numbers(*shape, start=3 * i) for i, shape in enumerate(three)) for three in shapes]
+    """Return inputs of attention without a mask. In the first ones no two axes are equally long, but a swap runs."""
+    shapes = [
+        [(3, 7, 5)] * 3,
+        [(6, 5)] * 3,
+        [(2, 3, 7), (2, 5, 7), (2, 5, 6)],
+        [(2, 5, 3), (2, 2, 3), (2, 2, 4)],  # more queries than keys
+        [(1, 1, 3), (1, 5, 3), (1, 5, 2)],  # one text, one query
+    ]
+    trials = [tuple(made_numbers(*shape, start=3 * i) for i, shape in enumerate(three)) for three in shapes]
+    # Heads are cut out by a transpose, so their numbers do not lie side by side in memory.
+    heads = tuple(made_numbers(2, 6, 3, 2, start=i).transpose(1, 2) for i in (2, 5, 9))
+    return [*trials, heads, far_trial()]
+
+
+def far_trial():
+    """Return query, key and value with scores near 2000, -2000 and 0.
+
+    They are exact in 32 bits, in any order of the sums: multiples of 1/4, and the root of d is 4.
+    """
+    query, key = (made_numbers(2, 4, 16, start=start).mul(2).round() / 4 for start in (4, 7))
+    query[..., 0] = torch.tensor([64.0, -64, 64, 0])
+    key[..., 0] = torch.tensor([125.0, 125, 125, 125])
+    return query, key, made_numbers(2, 4, 3, start=9)
 
 
 def weights_of(query, key, mask=None):
@@ -83,6 +103,38 @@ def applied(weights, value):
     return {"output": weights @ value, "weights": weights}
 
 
+def only_where(happens, like):
+    """Return a misconception that foresees an answer only where `happens(*inputs)`."""
+
+    def compute(*inputs):
+        if not happens(*inputs):
+            raise ValueError("not here")
+        return like(*inputs)
+
+    return compute
+
+
+def powers_by_hand(scores, maximum=0.0):
+    """Return softmax over the keys as one writes it with exp, whatever number is taken off before."""
+    powers = (scores - maximum).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+def overflows(like):
+    """Return a misconception of softmax for where it gives nan: as it is, or with 0 in the place of every nan."""
+
+    def nan_as(number):
+        def compute(*inputs):
+            weights = like(*inputs)
+            if not weights.isnan().any():
+                raise ValueError("nothing is too large")
+            return weights.masked_fill(weights.isnan(), number)
+
+        return compute
+
+    return [nan_as(math.nan), nan_as(0.0)]
+
+
 def wrong_attention():
     """Return what misconceptions of attention would compute from (query, key, value).
 
@@ -91,7 +143,10 @@ def wrong_attention():
     """
 
     def divided(divisor):
-        return lambda q, k, v: applied((q @ k.mT / divisor(q, k)).softmax(dim=-1), v)
+        return lambda q, k, v: applied((q @ k.mT / divisor(q, k, v)).softmax(dim=-1), v)
+
+    def number_or_root(size):
+        return [divided(size), divided(lambda q, k, v: math.sqrt(size(q, k, v)))]
 
     def over(axis):
         return lambda q, k, v: applied(scaled_scores(q, k).softmax(dim=axis), v)
@@ -103,28 +158,50 @@ def wrong_attention():
         scores = scaled_scores(q, k)
         return applied(scores / scores.sum(dim=-1, keepdim=True), v)
 
+    def divided_late(scores):
+        return lambda q, k, v: {"output": scores(q, k).softmax(dim=-1) @ v / math.sqrt(q.shape[-1])}
+
+    by_hand = [
+        lambda q, k, v: powers_by_hand(scaled_scores(q, k)),
+        lambda q, k, v: powers_by_hand(scaled_scores(q, k), scaled_scores(q, k).max()),
+    ]
     return {
-        "no_scaling": [divided(lambda q, k: 1)],
-        "scaled_by_d": [divided(lambda q, k: q.shape[-1])],
+        "no_scaling": [divided(lambda q, k, v: 1)],
+        "scaled_by_d": [divided(lambda q, k, v: q.shape[-1])],
         "scaled_by_sequence_length": [
-            divided(lambda q, k: math.sqrt(k.shape[-2])),
-            divided(lambda q, k: k.shape[-2]),
-            divided(lambda q, k: math.sqrt(q.shape[-2])),
-            divided(lambda q, k: q.shape[-2]),
-            divided(lambda q, k: math.sqrt(k.shape[1])),  # the number of tokens only behind one leading axis
-            divided(lambda q, k: k.shape[1]),
+            *number_or_root(lambda q, k, v: k.shape[-2]),
+            *number_or_root(lambda q, k, v: q.shape[-2]),
         ],
-        "softmax_over_queries": [over(-2), over(1)],  # axis 1 are the queries behind one leading axis
+        "scaled_by_batch": number_or_root(lambda q, k, v: len(q)),
+        "scaled_by_value_width": number_or_root(lambda q, k, v: v.shape[-1]),
+        "scaled_by_a_constant": [
+            divided(lambda q, k, v, number=number: number)
+            for number in (2, 4, 8, 16, 64, 512, 768, *map(math.sqrt, (2, 8, 512, 768)))
+        ],
+        "multiplied_by_root": [divided(lambda q, k, v: q.shape[-1] ** -0.5)],
+        "scaled_after_softmax": [divided_late(lambda q, k: q @ k.mT), divided_late(scaled_scores)],
+        "sign_turned": [lambda q, k, v: right_attention(-q, k, v)],
+        "softmax_over_queries": [over(-2)],
         "softmax_over_batch": [over(-3), over(-4)],
         "no_softmax": [
             lambda q, k, v: applied(scaled_scores(q, k), v),
             lambda q, k, v: applied(q @ k.mT, v),
             share_of_sum,
         ],
+        "overflow_on_large_scores": [
+            lambda q, k, v, weigh=weigh: applied(weigh(q, k, v), v)
+            for like in by_hand
+            for weigh in overflows(like)
+        ],
         "query_key_swapped": [
             lambda q, k, v: right_attention(k, q, v),
             lambda q, k, v: applied(weights_of(q, k).mT, v),
         ],
+        "query_with_itself": [
+            lambda q, k, v: right_attention(q, q, v),
+            lambda q, k, v: right_attention(k, k, v),
+        ],
+        "key_value_swapped": [lambda q, k, v: right_attention(q, v, k)],
         "value_ignored": [
             instead(lambda weights, q, k: weights),
             instead(lambda weights, q, k: weights @ k),
