@@ -346,6 +346,7 @@ HANDED_BACK_WRONGLY = {
     "one_layer_only": [lambda t: t[0], lambda t: t[-1], lambda t: t[:1]],
     "batch_axis_kept": [lambda t: t.unsqueeze(1), lambda t: t[None]],
     "share_of_the_rest": [lambda t: 1 - t],
+    "one_number_for_all": [lambda t: t.mean()],
 }
 
 
@@ -419,10 +420,10 @@ wrong(
 wrong(
     "working_share", "mean_over_heads", lambda a: on(a).sum(-1).mean(1), lambda a: on(a).sum(-1).mean((1, 2))
 )
+wrong("working_share", "query_axis_kept", lambda a: on(a).sum(-1))
 wrong("working_share", "largest_instead_of_sum", lambda a: on(a).amax(-1).mean(-1))
 unlisted(
     "working_share",
     lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
     lambda a: (torch.cat(a).argmax(-1) > 0).float().mean(-1),
-    lambda a: on(a).sum(-1),
 )

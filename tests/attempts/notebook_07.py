@@ -118,11 +118,13 @@ wrong(
     "mean_over_heads",
     lambda a, t: to_separators(a, t).sum(-1).mean(1),
     lambda a, t: separator_mask(a, t).mean(1),
+    lambda a, t: separator_mask(a, t).mean(0),
+    lambda a, t: to_separators(a, t).sum(-1).mean(0),
 )
+wrong("separator_share", "query_axis_kept", lambda a, t: to_separators(a, t).sum(-1))
 wrong("separator_share", "largest_instead_of_sum", lambda a, t: to_separators(a, t).amax(-1).mean(-1))
 unlisted(
     "separator_share",
-    lambda a, t: separator_mask(a, t).mean(0),
     lambda a, t: share_of(a, [i for i, x in enumerate(t) if "sep" in x.lower()]),
     lambda a, t: to_separators(a, t).prod(-1).mean(-1),
 )
@@ -229,6 +231,12 @@ wrong(
     ).mean(0),
     lambda a, t: (to_others(a, t).sum(-1) / same_table(t).sum(-1)).nanmean(-1),
     lambda a, t: torch.cat(a)[..., same_table(t) > 0].mean(-1),
+)
+wrong(
+    "same_word_share",
+    "query_axis_kept",
+    lambda a, t: to_others(a, t).sum(-1),
+    lambda a, t: to_others(a, t).sum(-1)[..., repeated(t)],
 )
 wrong("same_word_share", "mean_over_words", mean_by_word)
 wrong(

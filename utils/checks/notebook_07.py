@@ -107,6 +107,10 @@ def check_same_word_share(attempt):
         "all_queries_counted": [computed(every=True)],
         "mean_over_keys": [computed(over_keys), computed(over_pairs), computed(over_keys, every=True)],
         "mean_over_words": [computed(over_words)],
+        "query_axis_kept": [
+            computed(lambda rows: torch.stack([row for _, _, row in rows], dim=-1), every=every)
+            for every in (False, True)
+        ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),

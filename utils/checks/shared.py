@@ -255,6 +255,7 @@ def wrong_tables(right):
         "one_layer_only": [turned(lambda t: t[0]), turned(lambda t: t[-1]), turned(lambda t: t[:1])],
         "batch_axis_kept": [turned(lambda table: table[:, None]), turned(lambda table: table[None])],
         "share_of_the_rest": [turned(lambda table: 1 - table)],
+        "one_number_for_all": [turned(lambda table: table.mean())],
     }
 
 
@@ -284,7 +285,8 @@ def wrong_shares(right, chosen):
         "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
         "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],
         "sum_and_mean_exchanged": [of(lambda w: w.mean(-1).sum(-1))],
-        "mean_over_heads": [of(lambda w: w.sum(-1).mean(1)), of(lambda w: w.sum(-1).mean((1, 2)))],
+        "mean_over_heads": [of(lambda w, over=over: w.sum(-1).mean(over)) for over in (0, 1, (0, 2), (1, 2))],
+        "query_axis_kept": [of(lambda w: w.sum(-1))],
         "largest_instead_of_sum": [of(lambda w: w.amax(-1).mean(-1)), of(lambda w: w.amax((-2, -1)))],
         "queries_for_keys": [
             of_rows(lambda w: w.sum(-1).mean(-1)),
