@@ -132,12 +132,13 @@ def check_best_head(attempt):
             (2, 1),
         ),
         ([[7, 21, -5], [11, -40, -98], [-13, 29, 3], [31, 6, -27], [33, -60, 24]], (4, 0)),
-        ([[-30, -22, -41, -4], [-35, -8, -27, -39], [-44, -28, -52, -33]], (0, 3)),
+        ([[-35, -9, -27, -39], [-30, -8, -41, -4], [-44, -28, -52, -33]], (1, 3)),
+        ([[1, 2, 6, 9], [4, 5, 3, 0], [2, 1, 3, 4]], (0, 3)),
     ]
 
     def below_zero(answer):
-        """Return this answer where no score is above 0, and elsewhere one that nobody gives."""
-        return lambda scores: {LAYER_HEAD: answer if scores.max() < 0 else torch.full((2,), torch.nan)}
+        """Return this answer where no score is above 0, and elsewhere the right one."""
+        return lambda scores: {LAYER_HEAD: answer} if scores.max() < 0 else place(scores)
 
     def call(scores):
         """Run the attempt. A search that starts at 0 may find nothing: that is an answer of no numbers."""

@@ -161,7 +161,10 @@ def check_strongest_neurons(attempt):
             ranked(lambda q, k: k.abs()),
         ],
         "added_not_multiplied": [ranked(torch.add)],
-        "two_negatives_left_out": [ranked(lambda q, k: q.relu() * k.relu())],
+        "two_negatives_left_out": [
+            lambda q, k, count: {"dimensions": (q.relu() * k.relu()).topk(count).indices},
+            ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),
+        ],
         "counted_from_one": [ranked(change=lambda order, count: [place + 1 for place in order[:count]])],
         "strongest_last": [ranked(change=lambda order, count: order[:count][::-1])],
         "in_order_of_places": [ranked(change=lambda order, count: sorted(order[:count]))],
