@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .answers import LAYER_HEAD, Unreadable, kind_of, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, agrees, kind_of, whole_numbers
 from .judge import NotAttempted, run_attempt, why_not_run
 
 # ------------------------------------------------------------------------------------------ inputs and modules
@@ -387,3 +387,21 @@ def wrong_shares(right, chosen):
 def shares_of_keys(weights, of_keys):
     """Return for each head the sum over some keys, as a mean over the queries: (layers, heads)."""
     return torch.cat(weights)[..., of_keys].sum(dim=-1).mean(dim=-1)
+
+
+def where_it_shows(mistakes, right):
+    """Return misconceptions that foresee an answer only where their output is not the right one.
+
+    Else a mistake in what comes behind a right output would get the name of a misconception that does not show here.
+    """
+
+    def only(like):
+        def compute(*inputs):
+            answer = like(*inputs)
+            if agrees({"output": answer["output"].double()}, {"output": right(*inputs)["output"]}):
+                raise ValueError("this does not show here")
+            return answer
+
+        return compute
+
+    return {name: [only(like) for like in likes] for name, likes in mistakes.items()}
