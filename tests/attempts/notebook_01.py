@@ -305,6 +305,7 @@ wrong(
     wordpiece_end_stays,
     lambda w, v: [w] if w in v else ["[UNK]"],
 )
+wrong("wordpiece", "not_cut", lambda w, v: [w], lambda w, v: w.split())
 wrong("wordpiece", "from_right_to_left", wordpiece_from_the_right)
 wrong("wordpiece", "goes_back", wordpiece_comes_back)
 wrong(

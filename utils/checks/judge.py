@@ -239,22 +239,46 @@ def compared(inputs, result, right, read):
 
 
 def fitting(told, mistakes, signs):
-    """Return the misconception that fits the first wrong answer that any fits, and its `Compared`; or None twice."""
-    for one in told:
-        if not one.seen or one.answer is None:
-            continue
-        if {"output", "weights"} <= one.answer.keys() and agrees(exchanged(one.answer), one.expected):
+    """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
+
+    One that explains every answer comes first; then one that fits a wrong answer and is not contradicted by a right
+    one, where it would give another; then any that fits.
+    """
+    read = [one for one in told if one.answer is not None]
+    for one in read:
+        if (
+            one.seen
+            and {"output", "weights"} <= one.answer.keys()
+            and agrees(exchanged(one.answer), one.expected)
+        ):
             return "weights_first", one
-        for name, likes in mistakes.items():
-            for like in likes:
-                with suppress(Exception):  # this misconception cannot happen on these inputs
-                    if agrees(one.answer, like(*one.inputs)):
-                        return name, one
-        for name, shows in signs.items():
-            with suppress(Exception):  # this answer is not what the sign looks at
-                if shows(one.inputs, one.answer):
+    fits = {name: [would_give(one, likes) for one in read] for name, likes in mistakes.items()}
+    contradicted = set()
+    for name, all_of in fits.items():
+        pairs = list(zip(read, all_of, strict=True))
+        if any(one.seen for one in read) and all(fit if one.seen else fit is not False for one, fit in pairs):
+            return name, next(one for one in read if one.seen)
+        if any(fit is False and not one.seen for one, fit in pairs):
+            contradicted.add(name)
+    for left_out in (contradicted, set()):
+        for place, one in enumerate(read):
+            for name, all_of in fits.items():
+                if one.seen and all_of[place] and name not in left_out:
                     return name, one
+            for name, shows in signs.items():
+                with suppress(Exception):  # this answer is not what the sign looks at
+                    if one.seen and shows(one.inputs, one.answer):
+                        return name, one
     return None, None
+
+
+def would_give(one, likes):
+    """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
+    fits = []
+    for like in likes:
+        with suppress(Exception):  # this misconception cannot happen on these inputs
+            fits.append(agrees(one.answer, like(*one.inputs)))
+    return any(fits) if fits else None
 
 
 def exchanged(answer):

@@ -10,6 +10,7 @@ ENTRIES = (
     "air airs ##air speed ##peed ##speed a ##i ##r s ##s un able ##able ##aff ##a ##f ##ff ##b ##l ##e p"
 )
 ENTRIES += " ti tin ##nk"
+UNKNOWN = {"pieces": ["[UNK]"]}
 TRIED = "air p unable airp airspeed unaffable unaffl airx airairs tink unaffix xair"
 
 
@@ -28,16 +29,14 @@ def check_wordpiece(attempt):
         return lambda word, vocabulary: {"pieces": pieces_of(word, vocabulary, **changed)}
 
     def unknown(pieces):
-        def compute(word, vocabulary):
-            if right(word, vocabulary)["pieces"] != ["[UNK]"]:
-                raise ValueError("the word has pieces")
-            return {"pieces": pieces(word)}
-
-        return compute
+        return lambda word, known: {
+            "pieces": pieces(word) if right(word, known) == UNKNOWN else right(word, known)["pieces"]
+        }
 
     mistakes = {
         "goes_back": [lambda word, known: {"pieces": first_that_fits(word, known)}],
         "shortest_match_first": [like(order=lambda ends: ends)],
+        "not_cut": [lambda word, known: {"pieces": [word]}],
         "only_whole_words": [lambda word, known: {"pieces": [word] if word in known else ["[UNK]"]}],
         "no_continuation_prefix": [
             like(look_later="", write_later=""),
@@ -56,7 +55,7 @@ def check_wordpiece(attempt):
             like(lost=[]),
             like(lost="skip"),
         ],
-        "last_letter_missed": [like(until=1), lambda word, _: {"pieces": [] if len(word) < 2 else ["[UNK]"]}],
+        "last_letter_missed": [like(until=1), lambda word, _: UNKNOWN],
         "from_right_to_left": [lambda word, known: {"pieces": from_the_right(word, known)}],
         "removes_too_much": [
             like(cut=lambda rest, piece: rest.replace(piece, "")),
@@ -230,6 +229,9 @@ def check_sentence_b_start(attempt):
         "end_of_b": [
             where_b_is(lambda row: answers[tuple(row)] + row.count(1) - 1),
             where_b_is(lambda row: answers[tuple(row)] + row.count(1)),
+            where_b_is(
+                lambda row: max(place for place in range(1, len(row)) if row[place] != row[place - 1])
+            ),
         ],
     }
     signs = {

@@ -10,10 +10,10 @@ from .judge import judge, safely
 from .shared import (
     fill_weights,
     made_numbers,
-    overflows,
+    overflowed,
     plain_trials,
-    powers_by_hand,
     right_attention,
+    signs_of_attention,
     wrong_attention,
 )
 
@@ -60,11 +60,6 @@ def check_softmax(attempt):
             taken_off(lambda s: s.amax(-1)),
             taken_off(lambda s: s.amax(-1), keepdim=False),
         ],
-        "overflow_on_large_scores": [
-            lambda s, weigh=weigh: answer(weigh(s))
-            for like in (powers_by_hand, lambda s: powers_by_hand(s, s.mean(-1, keepdim=True)))
-            for weigh in overflows(like)
-        ],
         "maximum_not_of_the_row": [
             taken_off(lambda s: s.amax()),
             taken_off(lambda s: s.amax((1, 2), keepdim=True)),
@@ -96,8 +91,13 @@ def check_softmax(attempt):
             inputs[0] is large and weights.shape == large.shape and weights[0, 0, 1] == weights[0, 0, 2] > 0.4
         )
 
+    def overflow(inputs, answer):
+        far = inputs[0] is large or inputs[0] is small
+        return far and overflowed(answer["row weights"], torch.softmax(inputs[0], dim=-1))
+
+    signs = {"scores_cut_off": level, "overflow_on_large_scores": overflow}
     trials = [(scores,) for scores in (*shapes, large, small)]
-    return judge("softmax", attempt, trials, right, mistakes, alone("row weights"), {"scores_cut_off": level})
+    return judge("softmax", attempt, trials, right, mistakes, alone("row weights"), signs)
 
 
 @safely
@@ -107,7 +107,9 @@ def check_attention(attempt):
     The shapes are (..., query, head_dim), (..., key, head_dim) and (..., key, width), with no leading axis, one or
     two. Peer: F.scaled_dot_product_attention.
     """
-    return judge("attention", attempt, plain_trials(), right_attention, wrong_attention())
+    return judge(
+        "attention", attempt, plain_trials(), right_attention, wrong_attention(), signs=signs_of_attention()
+    )
 
 
 @safely
@@ -140,12 +142,7 @@ def check_weights_of_head(attempt):
         return compute
 
     def numbers_of(numbers):
-        def cut(part, head):
-            if part[..., numbers(head)].shape[-1] != size:
-                raise ValueError("there is no such head")
-            return part[..., numbers(head)]
-
-        return like(cut=cut)
+        return like(cut=lambda part, head: part[..., numbers(head)])
 
     def other_model(part, head):
         return part[..., 64 * head : 64 * head + 64]

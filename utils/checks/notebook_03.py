@@ -14,6 +14,7 @@ from .shared import (
     plain_trials,
     right_attention,
     scaled_scores,
+    signs_of_attention,
     weights_of,
     wrong_attention,
 )
@@ -208,7 +209,10 @@ def check_scaled_dot_product_attention(attempt):
         (*four, only_pads),
     ]
     mistakes = for_inputs(3, wrong_attention()) | for_inputs(4, wrong_masks())
-    signs = {"mask_not_minus_infinity": leaks}
+    mistakes["nan_wiped_away"] = [
+        lambda *inputs: {name: part.nan_to_num(0.0) for name, part in right_attention(*inputs).items()}
+    ]
+    signs = signs_of_attention() | {"mask_not_minus_infinity": leaks}
     return judge("scaled_dot_product_attention", attempt, trials, right_attention, mistakes, signs=signs)
 
 
@@ -248,9 +252,6 @@ def wrong_masks():
     def shared_again(scores, mask):
         return late(scores, mask) / late(scores, mask).sum(dim=-1, keepdim=True)
 
-    def with_nan(like):
-        return only_where(lambda query, *others: query.isinf().any(), like)
-
     def with_empty_row(like):
         return only_where(lambda q, k, v, mask: not mask.any(dim=-1).all(), like)
 
@@ -285,9 +286,6 @@ def wrong_masks():
                 for number in (1e9, -100.0, -1000.0)
                 for like in filled(number)
             ),
-        ],
-        "nan_wiped_away": [
-            with_nan(lambda *inputs: {"output": right_attention(*inputs)["output"].nan_to_num(0.0)})
         ],
         "nan_on_masked_row": [with_empty_row(nan_row)],
         "masked_row_not_zero": [with_empty_row(like) for number in (-1e9, -1e4) for like in filled(number)],
