@@ -25,7 +25,8 @@ import course
 from utils import checks
 from utils.attention import scaled_dot_product_attention
 from utils.checks import judge
-from utils.checks.answers import first_difference
+from utils.checks.answers import LAYER_HEAD, Unreadable, first_difference, whole_numbers
+from utils.checks.hints import near
 from utils.checks.judge import LOOK, NOT_ATTEMPTED, WORDS, Verdict
 
 ROOT = Path(__file__).parent.parent
@@ -347,8 +348,10 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
     assert (
         "You returned a pair of tensors. Return one tensor" in check("softmax", twice(torch.sigmoid)).message
     )
-    pair = check("strongest_neurons", lambda query, key, count: (query * key).topk(count)).message
-    assert "You returned a pair of tensors. Expected are whole numbers" in pair
+    with pytest.raises(
+        Unreadable, match=r"You returned a pair of tensors. Expected are whole numbers, the ids."
+    ):
+        whole_numbers("ids")((torch.arange(2), torch.arange(2)))
 
 
 ATTENTION = nn.functional.scaled_dot_product_attention
@@ -390,16 +393,15 @@ ATTENTION = nn.functional.scaled_dot_product_attention
             lambda word, known: ["air" if word == "air" else "spam"],
             "Right so far: the answer to 1 of",
         ),
-        (
-            "best_head",
-            lambda s: (s.max(1).values.argmax(), 0),
-            "Right so far: the answer to 1 of 2 inputs, the layer.",
-        ),
     ],
 )
 def test_without_a_name_what_is_right_so_far_is_told(exercise, attempt, said):
     verdict = check(exercise, attempt)
     assert not verdict.passed and verdict.misconception is None and said in verdict.message, verdict
+
+
+def test_one_of_layer_and_head_may_be_right_so_far():
+    assert near({LAYER_HEAD: torch.tensor([1, 2])}, {LAYER_HEAD: torch.tensor([1, 3])}) == (["the layer"], "")
 
 
 def test_the_input_is_told_where_it_is_short():
