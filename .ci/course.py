@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 
@@ -74,6 +75,38 @@ def read(path: Path):
     return nbformat.read(path, as_version=4)
 
 
+class Exercise(NamedTuple):
+    """A checked exercise: its three cells, and the names of its check and of what is checked."""
+
+    task: str
+    stub: str
+    help: str
+    check: str
+    name: str
+
+
+def exercises(cells) -> dict[str, Exercise]:
+    """The checked exercises of a notebook, by the id of the cell in which the learner writes."""
+    found = {}
+    for before, cell, after in zip(cells, cells[1:], cells[2:], strict=False):
+        asked = re.search(r"^(check_\w+)\((\w+)\)\s*\Z", cell.source, re.MULTILINE)
+        if cell.cell_type == "code" and asked and cell.id.startswith("attempt-"):
+            found[cell.id] = Exercise(before.source, cell.source, after.source, *asked.groups())
+    return found
+
+
+def hint_and_solution(text: str) -> tuple[str, str]:
+    """The hint and the code of the solution that are folded in the third cell of an exercise."""
+    hint, solution = re.search(
+        r"<details><summary>Hint</summary>\n\n(.+?)\n\n</details>\n+"
+        r"<details><summary>Solution</summary>\n\n(.+?)\n\n</details>",
+        text,
+        re.DOTALL,
+    ).groups()
+    (code,) = re.findall(r"```python\n(.+?)\n```", solution, re.DOTALL)
+    return hint, code
+
+
 def write(path: Path, notebook) -> None:
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8", newline="\n")
@@ -84,19 +117,19 @@ def about(path: Path) -> dict:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "".join(cells[1]["source"])
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
-    reading, exercises = minutes(cells)
+    reading, practice = minutes(cells)
     return {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
         "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
         "reading": reading,
-        "exercises": exercises,
-        "header": re.sub(TIME, f"**Time:** about {reading} minutes, exercises {exercises}", text, flags=re.M),
+        "exercises": practice,
+        "header": re.sub(TIME, f"**Time:** about {reading} minutes, exercises {practice}", text, flags=re.M),
     }
 
 
 def minutes(cells: list[dict]) -> tuple[int, int]:
     """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, and its checked exercises."""
-    words, lines, exercises, section = 0, 0, 0, "reading"
+    words, lines, practice, section = 0, 0, 0, "reading"
     for cell in cells:
         text = "".join(cell["source"])
         if cell["id"] in ("navigation-top", "set-up", "navigation-bottom"):
@@ -106,12 +139,12 @@ def minutes(cells: list[dict]) -> tuple[int, int]:
         elif "## Can you say it without looking?" in text:
             section = "reading"
         if section == "exercises":
-            exercises += sum(map(int, re.findall(r"\*\*Time:\*\* (\d+) minutes", text)))
+            practice += sum(map(int, re.findall(r"\*\*Time:\*\* (\d+) minutes", text)))
         elif cell["cell_type"] == "markdown":
             words += len(text.split())
         else:
             lines += sum(bool(line.strip()) for line in text.splitlines())
-    return max(5, 5 * round((words / 130 + lines / 10) / 5)), exercises
+    return max(5, 5 * round((words / 130 + lines / 10) / 5)), practice
 
 
 def badge(path: Path, images: str = "../images") -> str:
