@@ -360,28 +360,36 @@ ATTENTION = nn.functional.scaled_dot_product_attention
         (
             "attention",
             lambda q, k, v: 3 * ATTENTION(q, k, v),
-            "the shape. Each number is 3.00 times the right one",
+            "the shape of your output. Each number is 3.00 times the right one",
         ),
         ("attention", lambda q, k, v: 0.5 + ATTENTION(q, k, v), "Each number is 0.50 too large"),
         ("attention", lambda q, k, v: -ATTENTION(q, k, v), "Only the sign is wrong."),
         ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "right ones, in another order"),
         (
-            "split_heads",
-            lambda x, n: x.unflatten(2, (n, -1)).permute(0, 2, 3, 1),
-            "its axes 2 and 3 exchanged",
+            "attention",
+            lambda q, k, v: ATTENTION(q, k, v).mT,
+            "It would be right with its axes 1 and 2 exchanged",
         ),
         (
             "scaled_dot_product_attention",
             lambda q, k, v, mask=None: ATTENTION(q, k, v) * (1 if mask is None else 2),
-            "Right so far: every answer without a mask, the shape. Look at the lines that use the mask.",
+            "Right so far: every answer without a mask, the shape of your output. Look at the lines that use the mask.",
         ),
         (
             "softmax",
             lambda s: torch.where(torch.arange(4)[:, None] < 1, s, 0).softmax(-1),
             "Only row 0 is right",
         ),
-        ("softmax", lambda s: (2 * s).softmax(-1), "the shape, each row sums to 1"),
-        ("wordpiece", lambda word, known: list(word), "Right so far: the answer to 1 of"),
+        (
+            "softmax",
+            lambda s: (2 * s).softmax(-1),
+            "each row sums to 1. Look at the scores",
+        ),
+        (
+            "wordpiece",
+            lambda word, known: ["air" if word == "air" else "spam"],
+            "Right so far: the answer to 1 of",
+        ),
         (
             "best_head",
             lambda s: (s.max(1).values.argmax(), 0),
@@ -397,8 +405,8 @@ def test_without_a_name_what_is_right_so_far_is_told(exercise, attempt, said):
 def test_the_input_is_told_where_it_is_short():
     wrong = check("sentence_b_start", lambda token_type_ids: token_type_ids.index(1)).message
     assert "Tried with token_type_ids = [0, 0, 0, 0]. Your code raised ValueError" in wrong
-    assert check("wordpiece", lambda word, known: [word]).message.startswith(
-        "Tried with word = 'unable'. Your"
+    assert check("wordpiece", lambda word, known: ["spam"]).message.startswith(
+        "Tried with word = 'air'. Your"
     )
     assert "Tried" not in check("attention", lambda q, k, v: q).message, "its inputs are long"
 

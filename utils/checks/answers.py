@@ -49,7 +49,7 @@ def read_tensor(value, what="result", lists=False):
             pass
     if isinstance(value, tuple) and value:
         raise Unreadable(f"You returned {several(value)}. Return one tensor, the {what}, alone.")
-    expected = "" if value is None else ". A tensor is expected."
+    expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
     if isinstance(value, np.ndarray):
         expected = ". Return a tensor: torch.from_numpy makes one of it."
     elif isinstance(value, list):

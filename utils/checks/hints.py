@@ -71,11 +71,12 @@ def alike(mine, value, name):
             return ["the numbers, in their order"], "Only the axes differ."
         return [], ""
     same, truth = close(mine, value), value.dtype == torch.bool
-    facts = ["the shape"] if value.dim() else []
+    facts = [f"the shape of your {name}"] if value.dim() else []
+    clue = ("" if truth else changed_alike(mine, value.to(torch.float64))) or only_some(same)
     if value.dim() and not truth and sums_to_one(value) and sums_to_one(mine):
         facts.append("each row sums to 1")
-    clue = ("" if truth else changed_alike(mine, value.to(torch.float64))) or only_some(same)
-    if not clue and same.any():
+        clue = clue or "Look at the scores, before they become weights."
+    if not clue and same.to(torch.float64).mean() >= 0.5:
         facts.append(f"{int(same.sum())} of {same.numel()} {'places' if truth else 'numbers'}")
     return facts, clue
 
