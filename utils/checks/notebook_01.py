@@ -36,7 +36,6 @@ def check_wordpiece(attempt):
     mistakes = {
         "goes_back": [lambda word, known: {"pieces": first_that_fits(word, known)}],
         "shortest_match_first": [like(order=lambda ends: ends)],
-        "not_cut": [lambda word, known: {"pieces": [word]}],
         "only_whole_words": [lambda word, known: {"pieces": [word] if word in known else ["[UNK]"]}],
         "no_continuation_prefix": [
             like(look_later="", write_later=""),
@@ -67,6 +66,7 @@ def check_wordpiece(attempt):
             unknown(lambda word: [""]),
             unknown(lambda word: ["UNK"]),
         ],
+        "not_cut": [lambda word, known: {"pieces": [word]}],
     }
 
     def read(raw):

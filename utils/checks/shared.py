@@ -63,6 +63,7 @@ def plain_trials():
         [(2, 3, 7), (2, 5, 7), (2, 5, 6)],
         [(2, 5, 3), (2, 2, 3), (2, 2, 4)],  # more queries than keys
         [(1, 2, 3), (1, 5, 3), (1, 5, 2)],  # one text
+        [(2, 3, 3)] * 3,  # what is returned as weights can be compared, whatever it is
     ]
     trials = [tuple(made_numbers(*shape, start=3 * i) for i, shape in enumerate(three)) for three in shapes]
     # Heads are cut out by a transpose, so their numbers do not lie side by side in memory.
