@@ -678,6 +678,11 @@ for misconception, attempts in {
     "weights_first": [WeightsFirst],
     "value_ignored": [OnlyWeights],
     "residual_added": [WithResidual],
+    "multiplied_by_root": [stepped(scale=lambda self, query: query.shape[-1] ** -0.5)],
+    "softmax_twice": [weighed(lambda scores, mask: masked(scores, mask).softmax(-1).softmax(-1))],
+    "causal_mask_added": [
+        weighed(lambda scores, mask: masked(scores, torch.ones_like(scores).tril().bool()).softmax(-1))
+    ],
     "mask_ignored": [
         stepped(mask=no_mask_argument),
         fused(change=lambda mask: None),

@@ -393,12 +393,24 @@ unlisted(
     "position_encoding",
     lambda x: x + torch.arange(x.shape[1])[:, None],
     lambda x: x + torch.cat([angles(x, first=1).sin(), angles(x, first=1).cos()], dim=-1),
-    lambda x: x - interleaved(angles(x)),
     lambda x: (x + interleaved(angles(x))).numpy(),
     lambda x: (x + interleaved(angles(x))).tolist(),
-    exponents(lambda i, d: 2 * i / d * 0.75),
+    exponents(lambda i, d: 2 * i / d * 0.6),
     lambda x: x + interleaved(angles(x)).flip(0),
 )
+wrong("position_encoding", "subtracted", lambda x: x - interleaved(angles(x)))
+wrong(
+    "position_encoding",
+    "other_base",
+    lambda x: x + interleaved(angles(x, speed=1000.0 ** (-torch.arange(0, x.shape[2], 2) / x.shape[2]))),
+)
+wrong(
+    "position_encoding",
+    "pairs_from_one",
+    exponents(lambda i, d: 2 * (i + 1) / d),
+    lambda x: x + interleaved(angles(x, speed=1e4 ** (-torch.arange(1, x.shape[2], 2) / x.shape[2]))),
+)
+wrong("position_encoding", "degrees", lambda x: x + interleaved(2 * math.pi * angles(x)))
 wrong("position_encoding", "no_position", lambda x: x, lambda x: x.clone())
 wrong(
     "position_encoding",
@@ -756,6 +768,13 @@ for misconception, attempts in {
             first=lambda self, x: self.attention_norm(x + self.feed_forward(x)),
             second=lambda self, x, start: self.feed_forward_norm(x + self.attention(x)),
         )
+    ],
+    "norm_order": [
+        drops(lambda self, norm, part, x: norm(x) + self.dropout(part(x))),
+        drops(lambda self, norm, part, x: norm(x) + norm(part(x))),
+        drops(lambda self, norm, part, x: x + norm(part(norm(x)))),
+        drops(lambda self, norm, part, x: norm(x) + part(norm(x))),
+        drops(lambda self, norm, part, x: norm(x + norm(part(x)))),
     ],
     "dropout_missing": [
         drops(lambda self, norm, part, x: norm(x + part(x))),

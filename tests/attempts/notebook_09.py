@@ -105,6 +105,8 @@ wrong(
     lambda x, s: torch.cat([torch.full((1, x.shape[1]), s), x[:-1]]),
 )
 wrong("shift_right", "start_only_in_first_row", start_first_row)
+wrong("shift_right", "shifted_by_two", lambda x, s: F.pad(x, (2, -2), value=s))
+wrong("shift_right", "shifted_along_batch", lambda x, s: torch.cat([torch.full((1, x.shape[1]), s), x]))
 wrong("shift_right", "end_token_dropped", shift_without_end)
 wrong(
     "shift_right",
@@ -115,7 +117,6 @@ wrong(
 wrong("shift_right", "shifted_left", lambda x, s: x.roll(-1, dims=1))
 unlisted(
     "shift_right",
-    lambda x, s: F.pad(x, (2, -2), value=s),
     lambda x, s: shift_into_zeros(x, s),
     lambda x, s: torch.cat([torch.full((len(x), 1), float(s)), x[:, :-1]], dim=1),
     lambda x, s: [[s, *row[:-1]] for row in x.tolist()],
@@ -372,6 +373,24 @@ def greedy_returns_in_loop(next_logits, start_id, end_id, max_new_tokens):
         return ids
 
 
+def greedy_forgets_start(next_logits, start_id, end_id, max_new_tokens):
+    written = []
+    for _ in range(max_new_tokens):
+        written.append(int(next_logits(written or [start_id])[-1].argmax()))
+        if written[-1] == end_id:
+            break
+    return written
+
+
+def greedy_draws(next_logits, start_id, end_id, max_new_tokens):
+    ids = [start_id]
+    while len(ids) <= max_new_tokens and ids[-1] != end_id:
+        ids.append(int(torch.multinomial(next_logits(ids)[-1].softmax(-1), 1)))
+    return ids
+
+
+wrong("greedy_decode", "start_forgotten", greedy_forgets_start)
+unlisted("greedy_decode", greedy_draws)
 wrong("greedy_decode", "stops_at_once", greedy_returns_in_loop)
 wrong("greedy_decode", "start_counted", greedy_short, lambda f, s, e, n: greedy_for(f, s, e, n - 1))
 wrong("greedy_decode", "one_too_many", greedy_long, lambda f, s, e, n: greedy_while(f, s, e, n + 1))
@@ -502,6 +521,12 @@ wrong("cross_attention", "queries_from_encoder", *crossed("eee"))
 wrong("cross_attention", "memory_ignored", *crossed("ddd"))
 
 
+class CrossBoth(Cross):
+    def forward(self, hidden_state, memory):
+        both = torch.cat([hidden_state, memory], dim=1)
+        return F.scaled_dot_product_attention(self.query(hidden_state), self.key(both), self.value(both))
+
+
 class CrossSteps(Cross):
     """A subclass says which layers make the parts, or how the weights come from the scores."""
 
@@ -585,6 +610,8 @@ for misconception, attempts in {
     ],
     "weights_first": [cross_forward(lambda self, h, m: Cross.forward(self, h, m)[::-1])],
     "residual_added": [cross_forward(lambda self, h, m: h + Cross.forward(self, h, m)[0])],
+    "multiplied_by_root": [cross(scale=lambda self, query, key: 1 / math.sqrt(key.shape[-1]))],
+    "keys_from_both": [CrossBoth],
     "causal_mask_added": [
         cross(weigh=hides_later),
         cross_forward(
@@ -613,12 +640,6 @@ class CrossWithoutLayers(nn.Module):
 
     def forward(self, hidden_state, memory):
         return F.scaled_dot_product_attention(hidden_state, memory, memory)
-
-
-class CrossBoth(Cross):
-    def forward(self, hidden_state, memory):
-        both = torch.cat([hidden_state, memory], dim=1)
-        return F.scaled_dot_product_attention(self.query(hidden_state), self.key(both), self.value(both))
 
 
 class CrossOneLayer(nn.Module):
@@ -655,7 +676,6 @@ unlisted(
     CrossScoresBehind,
     CrossMemoryBehind,
     CrossWithoutLayers,
-    CrossBoth,
     CrossOneLayer,
     CrossRootOfFour,
 )

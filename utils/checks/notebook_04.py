@@ -83,12 +83,12 @@ def check_multi_head_attention(attempt):
         return {"output": torch.full(hidden_state.shape, math.nan)}
 
     some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).bool()
-    states = made_numbers(2, 5, 6) / 2, made_numbers(1, 20, 7, start=8).mT / 4, made_numbers(2, 4, 6) / 2
+    states = made_numbers(2, 5, 6) / 2, made_numbers(3, 20, 7, start=8).mT / 4, made_numbers(2, 4, 6) / 2
     large = made_numbers(1, 4, 6, start=3) * 30  # scores of hundreds: an exponential of them is too large
     trials = [(0, states[0]), (1, states[1]), (0, states[2], some), (0, large), (0, large, some)]
     mistakes = wrong_heads(held)
     if all(layers.fit() for layers in held):
-        told = where_it_shows(mistakes, right)
+        told = where_it_shows(mistakes, right, lambda place, state, mask=None: state.abs().max() > 9)
         return judge(exercise, attempt, trials, right, told, read_attention, call=call)
     # No answer is right then. But the output may tell why the sizes are as they are.
     causes = {name: mistakes[name] for name in ("no_output_projection", "heads_summed_not_concatenated")}
@@ -226,7 +226,9 @@ def wrong_heads(held):
         return like(weigh=weigh)
 
     def by_hand(scores, mask):
-        powers = hidden(scores, mask).exp()
+        if mask is not None:
+            raise ValueError("this shows without a mask")
+        powers = scores.exp()
         return powers / powers.sum(dim=-1, keepdim=True)
 
     def weights_first(place, state, mask=None):
@@ -269,6 +271,7 @@ def wrong_heads(held):
         "heads_share_weights": [like(share=0), like(share=-1)],
         "scaled_by_hidden_size": [like(divisor=lambda q: math.sqrt(hidden_of(q))), like(divisor=hidden_of)],
         "no_scaling": [like(divisor=lambda q: 1)],
+        "multiplied_by_root": [like(divisor=lambda q: q.shape[-1] ** -0.5)],
         "scaled_by_d": [like(divisor=lambda q: q.shape[-1])],
         "scaled_by_num_heads": [
             like(divisor=lambda q: math.sqrt(q.shape[1])),
@@ -284,6 +287,12 @@ def wrong_heads(held):
         ],
         "overflow_on_large_scores": [like(weigh=by_hand)],
         "softmax_over_queries": [over(-2)],
+        "softmax_twice": [
+            like(weigh=lambda scores, mask: hidden(scores, mask).softmax(dim=-1).softmax(dim=-1))
+        ],
+        "causal_mask_added": [
+            like(weigh=lambda scores, mask: hidden(scores, causal(scores)).softmax(dim=-1))
+        ],
         "softmax_over_batch": [over(0), over(1)],
         "query_key_swapped": [
             like(order=(1, 0, 2)),
@@ -320,6 +329,11 @@ def wrong_heads(held):
 def hidden(scores, mask):
     """Return scores with minus infinity where the mask forbids."""
     return scores if mask is None else scores.masked_fill(~mask, -math.inf)
+
+
+def causal(scores):
+    """Return the mask that hides later tokens."""
+    return torch.ones(scores.shape[-2:]).tril().bool()
 
 
 def hidden_of(per_head):

@@ -62,7 +62,7 @@ def check_layer_norm(attempt):
             *(like(axis=axis) for axis in (0, 1, -2, (0, 1), (-2, -1), (0, 1, 2))),
             *(
                 like(axis=axes[0], axis_of_variance=axes[1])
-                for axes in ((-1, 0), (-1, -2), (0, -1), (-2, -1))
+                for axes in ((-1, 0), (-1, -2), (0, -1), (-2, -1), ((-2, -1), -1), ((0, 1), -1))
             ),
         ],
         "no_keepdim": [like(keep=keep) for keep in ((False, False), (False, True), (True, False))],
@@ -138,7 +138,15 @@ def check_position_encoding(attempt):
             added(turns=(lambda angle: 0, math.cos)),
         ],
         "sine_cosine_exchanged": [added(turns=(math.cos, math.sin))],
-        "degrees": [added(unit=math.pi / 180), added(unit=180 / math.pi)],
+        "degrees": [added(unit=unit) for unit in (math.pi / 180, 180 / math.pi, 2 * math.pi)],
+        "subtracted": [lambda x: {"result": x - positions(x)}],
+        "other_base": [
+            added(speed=lambda j, d, base=base: base ** (-2 * (j // 2) / d)) for base in (1000, 1e5)
+        ],
+        "pairs_from_one": [
+            added(speed=power(lambda j, d: 2 * (j // 2 + 1) / d)),
+            added(speed=power(lambda j, d: (2 * (j // 2) + 1) / d)),
+        ],
         "one_speed_for_all": [
             added(speed=lambda place, size: 1.0),
             added(speed=lambda place, size: 1 / 10000),
@@ -300,6 +308,26 @@ def inside(norm, part, x):
     return x + norm(part(x))
 
 
+def first_alone(norm, part, x):
+    return norm(x) + part(x)
+
+
+def both_alone(norm, part, x):
+    return norm(x) + norm(part(x))
+
+
+def sandwich(norm, part, x):
+    return x + norm(part(norm(x)))
+
+
+def from_normed(norm, part, x):
+    return norm(x) + part(norm(x))
+
+
+def twice(norm, part, x):
+    return norm(x + norm(part(x)))
+
+
 def post_alone(norm, part, x):
     """BERT's order, without the residual connection."""
     return norm(part(x))
@@ -370,12 +398,16 @@ def wrong_layers(parts, norms):
         "part_missing": [
             like(one, other)
             for one, other in ((post, nothing), (nothing, post), (post, norm_alone), (norm_alone, post))
-        ],
+        ]
+        + [like(post, post, part_2=attention), like(post, post, part_1=feed_forward)],
         "input_read_again": [
             again(lambda x, h: x + feed_forward(h)),
             again(lambda x, h: h + feed_forward(x)),
         ],
-        "norm_order": [like(*order) for order in wrong_orders],
+        "norm_order": [
+            *(like(*order) for order in wrong_orders),
+            *(like(order, order) for order in (first_alone, both_alone, sandwich, from_normed, twice)),
+        ],
     }
 
 
