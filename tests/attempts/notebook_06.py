@@ -117,13 +117,17 @@ CHOSEN_WRONGLY = {
         lambda t: (t.argmax().item() % t.shape[1], t.argmax().item() // t.shape[1]),
         lambda t: divmod(t.T.argmax().item(), len(t)),
     ],
+    "layer_or_head_alone": [lambda t: argmax_2d(t)[0], lambda t: t.argmax().item() % t.shape[1]],
     "flat_index": [lambda t: t.argmax(), lambda t: t.argmax().item(), lambda t: int(np.argmax(t.numpy()))],
     "divided_by_layers": [
         lambda t: divmod(t.argmax().item(), len(t)),
         lambda t: divmod(t.argmax().item(), t.shape[0]),
         lambda t: from_place(t, t.shape[1], t.shape[0]),
     ],
-    "fixed_number_of_heads": [lambda t: divmod(t.argmax().item(), 12), lambda t: from_place(t, 12, 12)],
+    "fixed_number_of_heads": [
+        lambda t: divmod(t.argmax().item(), 12),
+        lambda t: from_place(t, 12, 12),
+    ],
     "layer_and_head_apart": [
         apart,
         layer_then_head,
@@ -150,7 +154,6 @@ def wrong_choices(exercise, table):
         wrong(exercise, name, *(lambda *inputs, choose=choose: choose(table(*inputs)) for choose in choices))
     unlisted(
         exercise,
-        lambda *inputs: argmax_2d(table(*inputs))[0],  # a layer alone
         lambda *inputs: (*argmax_2d(table(*inputs)), table(*inputs).max().item()),
         lambda *inputs: [argmax_2d(table(*inputs))],
     )
@@ -420,7 +423,11 @@ wrong(
 wrong(
     "working_share", "mean_over_heads", lambda a: on(a).sum(-1).mean(1), lambda a: on(a).sum(-1).mean((1, 2))
 )
-wrong("working_share", "query_axis_kept", lambda a: on(a).sum(-1))
+wrong("working_share", "query_axis_kept", lambda a: on(a).sum(-1), lambda a: torch.cat(a)[..., 0])
+wrong("working_share", "one_number_for_all", lambda a: on(a).mean())
+wrong(
+    "working_share", "batch_axis_kept", lambda a: torch.stack(a)[..., 1:-1].sum(-1).mean(-1).permute(2, 1, 0)
+)
 wrong("working_share", "largest_instead_of_sum", lambda a: on(a).amax(-1).mean(-1))
 unlisted(
     "working_share",

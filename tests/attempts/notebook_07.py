@@ -75,6 +75,7 @@ wrong(
     lambda a, t: share_of(a, [i for i, x in enumerate(t) if x in ("[CLS]", "[SEP]")]),
     lambda a, t: share_of(a, [i for i, x in enumerate(t) if x.startswith("[")]),
     lambda a, t: share_of(a, [i for i, x in enumerate(t) if x in {"[SEP]", "."}]),
+    lambda a, t: share_of(a, [0]),
 )
 wrong(
     "separator_share",
@@ -237,6 +238,13 @@ wrong(
     "query_axis_kept",
     lambda a, t: to_others(a, t).sum(-1),
     lambda a, t: to_others(a, t).sum(-1)[..., repeated(t)],
+)
+wrong("same_word_share", "mean_over_keys", lambda a, t: to_others(a, t).mean((2, 3)))
+wrong(
+    "same_word_share",
+    "mean_over_heads",
+    lambda a, t: same_matrix(a, t).mean(0),
+    lambda a, t: same_loops(a, t).mean(1),
 )
 wrong("same_word_share", "mean_over_words", mean_by_word)
 wrong(

@@ -140,6 +140,8 @@ wrong(
     lambda q, k: (k @ q).softmax(0) / root(q),
     lambda q, k: (k @ q / root(q)).softmax(0) / root(q),
 )
+wrong("weights_of_token", "not_divided_by_sum", lambda q, k: (k @ q / root(q)).exp())
+wrong("weights_of_token", "applied_to_keys", lambda q, k: (k @ q / root(q)).softmax(0) @ k)
 wrong("weights_of_token", "softmax_twice", lambda q, k: (k @ q / root(q)).softmax(0).softmax(0))
 unlisted(
     "weights_of_token",

@@ -4,7 +4,7 @@ import torch
 
 from .answers import alone
 from .judge import judge, safely
-from .shared import place, planted, read_place, search, share, shares_of_keys, wrong_shares
+from .shared import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 
 
 def looking_back(*strengths, start=0.0):
@@ -40,7 +40,7 @@ def check_previous_token_head(attempt):
         (0, 4): looking_back(0.0, *[0.93] * 6),
         (1, 1): looking_back(*[0.92] * 6, 0.0),
         # how often it is the largest of its row, the largest of all, and where index -1 counts
-        (1, 4): {(query, query - 1): 0.7 for query in range(1, 7)} | {(7, 6): 0.35},
+        (1, 4): {(query, query - 1): 0.7 for query in range(1, seq)},
         (3, 4): {(6, 5): 1.0},
         (3, 3): looking_back(0.95, 0.95, 0.9, 0.45, 0.45, 0.95, 0.8, start=0.999),
         # other places: all earlier ones, two before, the next, itself; and the least
@@ -125,6 +125,7 @@ def check_strongest_head(attempt):
         (3, 4): {(5, 5): 0.995},  # the largest weight of all
     }
     last_layer = {(4, 0): {(1, 5): 0.9}, (1, 2): {(1, 5): 0.6}, (0, 2): {(0, 4): 0.9, (2, 6): 0.9}}
+    last_layer |= {(2, 2): {(1, 6): 0.95}, (2, 1): {(4, 5): 0.95}}  # behind the key, behind the query
     cases = [
         ((planted(4, 5, 6, plants), 4, 2), (2, 1)),
         ((planted(5, 3, 7, last_layer), 1, 5), (4, 0)),
@@ -171,4 +172,4 @@ def check_working_share(attempt):
             lambda a: share(1 - shares_of_keys(a, [-1])),
         ],
     }
-    return judge("working_share", attempt, trials, right, mistakes, alone("share"))
+    return judge("working_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)

@@ -4,7 +4,7 @@ import torch
 
 from .answers import LAYER_HEAD, alone, whole_numbers
 from .judge import judge, safely
-from .shared import place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
+from .shared import WRONG_SHAPES, place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 
 
 @safely
@@ -45,11 +45,12 @@ def check_separator_share(attempt):
         "other_tokens_counted": [
             of_keys(lambda token: token in ("[CLS]", "[SEP]")),
             of_keys(lambda token: token.startswith("[")),
+            of_keys(lambda token: token == "[CLS]"),
             of_keys(lambda token: token in ("[SEP]", ".")),
             of_keys(lambda token: token in ("[CLS]", "[SEP]", ".")),
         ],
     }
-    return judge("separator_share", attempt, trials, right, mistakes, alone("share"))
+    return judge("separator_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)
 
 
 @safely
@@ -105,7 +106,13 @@ def check_same_word_share(attempt):
             computed(choose=lambda query, same: same, every=every) for every in (False, True)
         ],
         "all_queries_counted": [computed(every=True)],
-        "mean_over_keys": [computed(over_keys), computed(over_pairs), computed(over_keys, every=True)],
+        "mean_over_keys": [
+            computed(over_keys),
+            computed(over_pairs),
+            computed(over_keys, every=True),
+            lambda a, tokens: share(right(a, tokens)["share"] / len(tokens)),
+            lambda a, tokens: share(computed(every=True)(a, tokens)["share"] / len(tokens)),
+        ],
         "mean_over_words": [computed(over_words)],
         "query_axis_kept": [
             computed(lambda rows: torch.stack([row for _, _, row in rows], dim=-1), every=every)
@@ -117,10 +124,11 @@ def check_same_word_share(attempt):
             computed(choose=lambda query, same: others(query, same)[-1:]),
         ],
         "one_side_only": [
-            computed(reduce, one_side(sign)) for sign in (1, -1) for reduce in (over_queries, with_keys)
+            *(computed(reduce, one_side(sign)) for sign in (1, -1) for reduce in (over_queries, with_keys)),
+            *(computed(choose=one_side(sign), every=True) for sign in (1, -1)),
         ],
     }
-    return judge("same_word_share", attempt, trials, right, mistakes, alone("share"))
+    return judge("same_word_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)
 
 
 @safely
@@ -132,8 +140,8 @@ def check_best_head(attempt):
             (2, 1),
         ),
         ([[7, 21, -5], [11, -40, -98], [-13, 29, 3], [31, 6, -27], [33, -60, 24]], (4, 0)),
-        ([[-35, -9, -27, -39], [-8, -30, -41, -4], [-44, -28, -52, -33]], (1, 3)),
-        ([[1, 2, 6, 9], [4, 5, 3, 0], [2, 1, 3, 4]], (0, 3)),
+        ([[-35, -9, -27, -39], [-30, -41, -8, -4], [-44, -28, -52, -33]], (1, 3)),
+        ([[1, 2, 6, 9], [4, 5, 3, 0], [2, 1, 1, 6], [2, 3, 4, 1], [1, 4, 2, 3]], (0, 3)),
     ]
 
     def below_zero(answer):

@@ -14,7 +14,7 @@ def one_query():
     return [
         (made_numbers(6), made_numbers(6, 5, start=6).T),
         (made_numbers(3, start=2), made_numbers(3, 3, start=7)),
-        (made_numbers(4, start=1), made_numbers(7, 4, start=4)),
+        (made_numbers(5, start=1), made_numbers(7, 5, start=4)),
     ]
 
 
@@ -26,8 +26,12 @@ def divided(divisor):
 SCALED = divided(lambda n, d: math.sqrt(d))
 WRONG_DIVISORS = {
     "no_scaling": [divided(lambda n, d: 1)],
-    "scaled_by_d": [divided(lambda n, d: d)],
-    "scaled_by_sequence_length": [divided(lambda n, d: math.sqrt(n)), divided(lambda n, d: n)],
+    "scaled_by_d": [divided(lambda n, d: d), divided(lambda n, d: d * math.sqrt(d))],
+    "scaled_by_sequence_length": [
+        divided(lambda n, d: math.sqrt(n)),
+        divided(lambda n, d: n),
+        divided(lambda n, d: math.sqrt(n * d)),
+    ],
     "fixed_divisor": [divided(lambda n, d, size=size: math.sqrt(size)) for size in (32, 64)],
     "multiplied_by_root": [divided(lambda n, d: 1 / math.sqrt(d))],
     "keys_transposed": [
@@ -111,7 +115,12 @@ def check_weights_of_token(attempt):
             like(lambda query, keys: products(query, keys).softmax(dim=0)),
             like(lambda query, keys: products(query, keys).softmax(dim=-1)),
         ],
-        "sum_over_keys": [softmax_of(lambda query, keys: products(query, keys).sum(dim=0))],
+        "sum_over_keys": [
+            softmax_of(lambda query, keys: products(query, keys).sum(dim=0)),
+            softmax_of(lambda query, keys: (query * keys).sum(dim=0)),
+        ],
+        "not_divided_by_sum": [like(lambda query, keys: SCALED(query, keys).exp())],
+        "applied_to_keys": [like(lambda query, keys: SCALED(query, keys).softmax(dim=0) @ keys)],
         "divided_after_softmax": [
             like(lambda query, keys: (keys @ query).softmax(dim=0) / math.sqrt(len(query))),
             like(lambda query, keys: SCALED(query, keys).softmax(dim=0) / math.sqrt(len(query))),
@@ -182,9 +191,11 @@ def check_strongest_neurons(attempt):
         "pair_of_topk": [topk(lambda found: torch.stack([found.values, found.indices]))],
     }
 
+    signs = {"count_ignored": lambda inputs, answer: answer["dimensions"].numel() != inputs[2]}
+
     def read(raw):
         if isinstance(raw, tuple) and len(raw) == 2 and all(getattr(part, "ndim", 0) == 1 for part in raw):
             raw = torch.stack([torch.as_tensor(part, dtype=torch.float64) for part in raw])
         return whole_numbers("dimensions")(raw)
 
-    return judge("strongest_neurons", attempt, trials, ranked(), mistakes, read)
+    return judge("strongest_neurons", attempt, trials, ranked(), mistakes, read, signs)

@@ -285,6 +285,10 @@ def search(cases, table, mistakes):
     common = {
         "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
+        "layer_or_head_alone": [
+            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][0]},
+            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][1]},
+        ],
         "flat_index": [lambda *inputs: {LAYER_HEAD: table(*inputs).argmax()}],
         "divided_by_layers": [
             counted("layers", "layers"),
@@ -325,7 +329,28 @@ def wrong_tables(right):
         "batch_axis_kept": [turned(lambda table: table[:, None]), turned(lambda table: table[None])],
         "share_of_the_rest": [turned(lambda table: 1 - table)],
         "one_number_for_all": [turned(lambda table: table.mean())],
+        "mean_over_heads": [turned(lambda table: table.mean(0)), turned(lambda table: table.mean(1))],
     }
+
+
+def shape_of_shares(test):
+    """Return a sign: whether the shape of an answer passes `test(shape, layers, heads, seq)`."""
+
+    def shows(inputs, answer):
+        layers, (_, heads, seq, _) = len(inputs[0]), inputs[0][0].shape
+        return test(tuple(answer["share"].shape), layers, heads, seq)
+
+    return shows
+
+
+# What the shape of a table of shares shows, whatever its numbers are.
+WRONG_SHAPES = {
+    "one_number_for_all": shape_of_shares(lambda shape, layers, heads, seq: shape == ()),
+    "batch_axis_kept": shape_of_shares(
+        lambda shape, layers, heads, seq: len(shape) == 3 and sorted(shape) == sorted((1, layers, heads))
+    ),
+    "query_axis_kept": shape_of_shares(lambda shape, layers, heads, seq: shape == (layers, heads, seq)),
+}
 
 
 def wrong_shares(right, chosen):
@@ -350,11 +375,12 @@ def wrong_shares(right, chosen):
             reduce(torch.cat(inputs[0])[..., chosen(*inputs)]) / inputs[0][0].shape[-1]
         )
 
-    return wrong_tables(right) | {
+    shapes = wrong_tables(right)
+    shapes["mean_over_heads"] += [of(lambda w: w.sum(-1).mean(0)), of(lambda w: w.sum(-1).mean(1))]
+    return shapes | {
         "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
         "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],
         "sum_and_mean_exchanged": [of(lambda w: w.mean(-1).sum(-1))],
-        "mean_over_heads": [of(lambda w, over=over: w.sum(-1).mean(over)) for over in (0, 1, (0, 2), (1, 2))],
         "query_axis_kept": [of(lambda w: w.sum(-1))],
         "largest_instead_of_sum": [of(lambda w: w.amax(-1).mean(-1)), of(lambda w: w.amax((-2, -1)))],
         "queries_for_keys": [
