@@ -52,7 +52,7 @@ def attention_numpy(query, key, value, mask=None):
     if mask is not None:
         powers = powers * mask.numpy()
     total = powers.sum(-1, keepdims=True)
-    return powers / np.where(total == 0, 1, total) @ value
+    return torch.from_numpy(powers / np.where(total == 0, 1, total) @ value)
 
 
 def attention_framework(query, key, value, mask=None):

@@ -194,7 +194,8 @@ def pad_lists(sequences, pad_id):
     return [ids.tolist(), mask.tolist()]
 
 
-right("pad_batch", pad_loops, pad_full, pad_framework, pad_lists)
+right("pad_batch", pad_loops, pad_full, pad_framework)
+unlisted("pad_batch", pad_lists)
 wrong(
     "pad_batch",
     "mask_inverted",

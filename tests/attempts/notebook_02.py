@@ -28,7 +28,7 @@ def softmax_batched(scores):
 def softmax_numpy(scores):
     scores = scores.numpy()
     powers = np.exp(scores - scores.max(axis=2)[:, :, None])
-    return powers / powers.sum(axis=2)[:, :, None]
+    return torch.from_numpy(powers / powers.sum(axis=2)[:, :, None])
 
 
 right(

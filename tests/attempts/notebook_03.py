@@ -26,7 +26,7 @@ right(
     lambda n: torch.arange(n)[:, None] >= torch.arange(n),
     lambda n: ~torch.triu(torch.ones(n, n), diagonal=1).bool(),
     lambda n: torch.ones(n, n, dtype=torch.long).tril()[None, None],
-    lambda n: np.tril(np.ones((n, n), dtype=bool)),
+    lambda n: torch.from_numpy(np.tril(np.ones((n, n), dtype=bool))),
     lambda n: nn.Transformer.generate_square_subsequent_mask(n) == 0,
 )
 wrong(

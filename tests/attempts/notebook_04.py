@@ -22,7 +22,7 @@ right(
     split_loops,
     lambda x, n: x.view(*x.shape[:2], n, -1).transpose(1, 2),
     lambda x, n: x.unflatten(-1, (n, -1)).permute(0, 2, 1, 3),
-    lambda x, n: x.numpy().reshape(len(x), x.shape[1], n, -1).swapaxes(1, 2),
+    lambda x, n: torch.from_numpy(x.numpy().reshape(len(x), x.shape[1], n, -1).swapaxes(1, 2)),
 )
 wrong(
     "split_heads",

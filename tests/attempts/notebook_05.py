@@ -42,7 +42,8 @@ def norm_module(x, weight, bias, eps):
 
 def norm_numpy(x, weight, bias, eps):
     x, weight, bias = x.numpy(), weight.numpy(), bias.numpy()
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps) * weight + bias
+    result = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps) * weight + bias
+    return torch.from_numpy(result)
 
 
 def norm_unbiased(x, weight, bias, eps):
@@ -157,7 +158,7 @@ def positions_numpy(x):
     _, seq, size = x.shape
     i = np.arange(size)
     angle = np.arange(seq)[:, None] / np.power(10000, 2 * (i // 2) / size)
-    return x.numpy() + np.where(i % 2 == 0, np.sin(angle), np.cos(angle))
+    return x + torch.from_numpy(np.where(i % 2 == 0, np.sin(angle), np.cos(angle)))
 
 
 right(

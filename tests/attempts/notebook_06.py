@@ -124,7 +124,7 @@ def working_loops(attentions):
         shares.append([])
         for table in weights[0]:
             shares[-1].append(sum(row[1:-1].sum().item() for row in table) / len(table))
-    return shares
+    return torch.tensor(shares)
 
 
 right(
@@ -132,7 +132,7 @@ right(
     working_loops,
     lambda a: torch.cat(a)[:, :, :, 1:-1].sum(-1).mean(-1),
     lambda a: 1 - torch.cat(a)[..., [0, -1]].sum(-1).mean(-1),
-    lambda a: np.stack([w[0].numpy()[:, :, 1:-1].sum(2).mean(1) for w in a]),
+    lambda a: torch.from_numpy(np.stack([w[0].numpy()[:, :, 1:-1].sum(2).mean(1) for w in a])),
 )
 wrong(
     "working_share",
@@ -156,11 +156,11 @@ wrong(
     "working_share",
     "sum_over_queries",
     lambda a: torch.cat(a)[..., 1:-1].sum((-2, -1)),
-    lambda a: torch.tensor(working_loops(a)) * a[0].shape[-1],
+    lambda a: working_loops(a) * a[0].shape[-1],
 )
 unlisted(
     "working_share",
     lambda a: torch.cat(a)[..., 1:].sum(-1).mean(-1),
-    lambda a: torch.tensor(working_loops(a)).T,
+    lambda a: working_loops(a).T,
     lambda a: torch.cat(a)[:, :, 1:-1, 1:-1].sum(-1).mean(-1),
 )

@@ -28,7 +28,7 @@ right(
     lambda a, t: (
         torch.einsum("lhqk,k->lh", torch.cat(a), torch.tensor([float(x == "[SEP]") for x in t])) / len(t)
     ),
-    lambda a, t: np.concatenate([w.numpy() for w in a])[..., np.array(t) == "[SEP]"].sum(-1).mean(-1),
+    lambda a, t: torch.stack([w[0, :, :, np.array(t) == "[SEP]"].sum(-1).mean(-1) for w in a]),
 )
 wrong(
     "separator_share",
@@ -91,7 +91,7 @@ right(
     same_loops,
     same_matrix,
     lambda a, t: (torch.cat(a) * twins(t)).sum(-1)[..., twins(t).sum(-1) > 0].mean(-1),
-    lambda a, t: same_loops(a, t).numpy(),
+    lambda a, t: same_loops(a, t).to(torch.float64),
 )
 wrong(
     "same_word_share",

@@ -16,7 +16,7 @@ def product_loops(query, keys):
         for neuron in range(len(query)):
             products[token, neuron] = query[neuron] * key[neuron]
         scores.append(sum(products[token]) / len(query) ** 0.5)
-    return products, scores
+    return products, torch.stack(scores)
 
 
 right(
@@ -24,7 +24,7 @@ right(
     product_loops,
     lambda q, k: (q * k, (q * k).sum(dim=-1) / math.sqrt(len(q))),
     lambda q, k: (torch.einsum("d,kd->kd", q, k), k @ q * len(q) ** -0.5),
-    lambda q, k: {"products": k.numpy() * q.numpy(), "scores": k.numpy() @ q.numpy() / np.sqrt(len(q))},
+    lambda q, k: {"products": k * q, "scores": torch.from_numpy(k.numpy() @ q.numpy() / np.sqrt(len(q)))},
 )
 wrong("query_key_product", "no_scaling", lambda q, k: (q * k, k @ q), lambda q, k: (q * k, (q * k).sum(1)))
 wrong(
@@ -53,7 +53,7 @@ def row_loops(query, keys):
         for key in keys
     ]
     powers = [math.exp(score) for score in scores]
-    return [power / sum(powers) for power in powers]
+    return torch.tensor([power / sum(powers) for power in powers])
 
 
 right(

@@ -23,43 +23,61 @@ class Unreadable(Exception):
 
 def kind_of(value):
     """Return in words what a value is that cannot be read."""
-    return "None: is a `return` missing?" if value is None else f"of the type {type(value).__name__}"
+    if value is None:
+        return "None: is a `return` missing?"
+    kinds = {torch.Tensor: "one tensor", np.ndarray: "a NumPy array", list: "a list", tuple: "a tuple"}
+    if type(value) in (bool, int, float):
+        return str(value)
+    return kinds.get(type(value), f"of the type {type(value).__name__}")
 
 
-def read_tensor(value, what="result"):
-    """Return a number, list, array or tensor as a tensor of float64, or raise `Unreadable`."""
+def read_tensor(value, what="result", lists=False):
+    """Return a tensor as one of float64, or raise `Unreadable`, with a sentence of its own for what is nearly one.
+
+    With `lists` a number, an array, or a list or tuple of them will do too: for an exercise that asks for a list or
+    for a pair of numbers. Whether a check accepts them is said where it makes its reader: `whole_numbers(name)`
+    does, `alone(name)` does not.
+    """
     if isinstance(value, torch.Tensor) and not value.is_complex():
         return value.detach().to_dense().to("cpu", torch.float64)
-    if isinstance(value, np.ndarray | np.generic | int | float | list | tuple) and not isinstance(value, str):
+    if lists and isinstance(value, np.ndarray | np.generic | int | float | list | tuple):
         try:
             if isinstance(value, list | tuple) and any(isinstance(part, torch.Tensor) for part in value):
-                return torch.stack([read_tensor(part) for part in value])
+                return torch.stack([read_tensor(part, what, lists) for part in value])
             return torch.as_tensor(np.asarray(value, dtype=np.float64))
         except (ValueError, TypeError, RuntimeError):
             pass
+    if isinstance(value, tuple) and value:
+        raise Unreadable(f"You returned {several(value)}. Return one tensor, the {what}, alone.")
     expected = "" if value is None else ". A tensor is expected."
+    if isinstance(value, np.ndarray):
+        expected = ". Return a tensor: torch.from_numpy makes one of it."
+    elif isinstance(value, list):
+        expected = ". Return a tensor: torch.tensor makes one of numbers, torch.stack one of tensors."
     raise Unreadable(f"Your {what} is {kind_of(value)}{expected}")
 
 
+def several(values):
+    """Return in words what a tuple is."""
+    tensors = all(isinstance(value, torch.Tensor) for value in values)
+    return ("a pair" if len(values) == 2 else f"{len(values)} things") + " of tensors" * tensors
+
+
 def output_and_weights(raw):
-    """Read an output, alone or followed by the weights."""
+    """Read an output, alone or followed by the weights: a tuple, or a list of two tensors."""
+    if type(raw) is list and len(raw) == 2 and all(isinstance(part, torch.Tensor) for part in raw):
+        raw = tuple(raw)
     if isinstance(raw, tuple) and raw and isinstance(raw[0], torch.Tensor | np.ndarray):
-        answer = {"output": read_tensor(raw[0])}
+        answer = {"output": read_tensor(raw[0], "output")}
         if len(raw) > 1 and isinstance(raw[1], torch.Tensor):
-            answer["weights"] = read_tensor(raw[1])
+            answer["weights"] = read_tensor(raw[1], "weights")
         return answer
     return {"output": read_tensor(raw)}
 
 
 def alone(name):
-    """Return a reader of one tensor; of a tuple, its last tensor (weights come behind an output)."""
-
-    def read(raw):
-        if isinstance(raw, tuple) and raw and all(isinstance(part, torch.Tensor) for part in raw):
-            raw = raw[-1]
-        return {name: read_tensor(raw, name)}
-
-    return read
+    """Return a reader of one tensor."""
+    return lambda raw: {name: read_tensor(raw, name)}
 
 
 def parts_of(*names):
@@ -76,13 +94,21 @@ def parts_of(*names):
     return read
 
 
-def whole_numbers(name):
-    """Return a reader of whole numbers: a list, a tuple or a tensor."""
+def whole_numbers(name, lists=True):
+    """Return a reader of whole numbers: a list, a tuple or a tensor. Without `lists`, a tensor of whole numbers."""
 
     def read(raw):
-        numbers = read_tensor(raw, name)
-        if not torch.equal(numbers, numbers.round()):
-            raise Unreadable(f"Your result holds {numbers.flatten()[0]:.2f}. Whole numbers are expected.")
+        if isinstance(raw, tuple | list) and any(isinstance(part, torch.Tensor) for part in raw):
+            if any(part.numel() != 1 for part in raw if isinstance(part, torch.Tensor)):
+                raise Unreadable(f"You returned {several(raw)}. Expected are whole numbers, the {name}.")
+            raw = [part.item() if isinstance(part, torch.Tensor) else part for part in raw] if lists else raw
+        numbers = read_tensor(raw, name, lists)
+        if len(broken := numbers[numbers != numbers.round()]):
+            raise Unreadable(f"Your result holds {broken[0]:.2f}. Whole numbers are expected.")
+        if not lists and (raw.is_floating_point() or raw.dtype == torch.bool):
+            raise Unreadable(
+                f"Your {name} are a tensor of {raw.dtype}. Whole numbers are expected: torch.long."
+            )
         return {name: numbers}
 
     return read
