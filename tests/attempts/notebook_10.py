@@ -177,6 +177,12 @@ wrong(
         best_with(yes, no, share=np.sum)(hits, chooses)[2] / len(hits),
     ),
 )
+wrong(
+    "held_out_best",
+    "share_of_other_heads",
+    lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean(axis=0).max()),
+    lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
+)
 wrong("held_out_best", "weakest_instead", best_with(yes, no, worst=True))
 wrong("held_out_best", "divided_by_layers", best_divided)
 wrong(
@@ -186,7 +192,7 @@ wrong("held_out_best", "layer_and_head_swapped", best_with(yes, no, rename=lambd
 unlisted(
     "held_out_best",
     lambda hits, chooses: best_numpy(hits, chooses)[:2],
-    lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
+    lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits),
     lambda hits, chooses: (*best_numpy(hits, chooses)[:2], 1 - best_numpy(hits, chooses)[2]),
 )
 
@@ -329,8 +335,35 @@ wrong(
     interval_with(paired, cut=(0, 1)),
     interval_with(paired, cut=(0.16, 0.84)),
 )
+
+
+def interval_low_from_low(head_hits, rule_hits, sentence, draws):
+    head = interval_with(lambda h, r, hits: h)(head_hits, rule_hits, sentence, draws)
+    return head - interval_with(lambda h, r, hits: r)(head_hits, rule_hits, sentence, draws)
+
+
+def interval_by_deviation(head_hits, rule_hits, sentence, draws):
+    _, group = np.unique(sentence, return_inverse=True)
+    ahead, pairs = np.bincount(group, weights=head_hits * 1.0 - rule_hits), np.bincount(group)
+    drawn = np.random.default_rng().integers(len(pairs), size=(draws, len(pairs)))
+    found = ahead[drawn].sum(axis=1) / pairs[drawn].sum(axis=1)
+    return found.mean() - 1.96 * found.std(), found.mean() + 1.96 * found.std()
+
+
+wrong("paired_interval", "drawn_apart", interval_low_from_low)
+wrong("paired_interval", "ends_by_deviation", interval_by_deviation)
+
+
+def interval_with_gaps(head_hits, rule_hits, sentence, draws):
+    """Places that hold no pair are drawn too."""
+    ahead, pairs = np.bincount(sentence, weights=head_hits * 1.0 - rule_hits), np.bincount(sentence)
+    drawn = np.random.default_rng().integers(len(pairs), size=(draws, len(pairs)))
+    return np.quantile(ahead[drawn].sum(axis=1) / pairs[drawn].sum(axis=1), [0.025, 0.975])
+
+
 unlisted(
     "paired_interval",
+    interval_with_gaps,
     lambda *inputs: interval_counts(*inputs)[0],
     lambda head, rule, *_: (head.mean(), rule.mean()),
     lambda head, rule, sentence, draws: (-1.96 * (head * 1.0 - rule).std(), 1.96 * (head * 1.0 - rule).std()),

@@ -83,6 +83,12 @@ wrong(
 wrong("layer_flops", "multiply_add_as_one", lambda *sizes: flops_terms(*sizes) // 2)
 wrong("layer_flops", "one_product_with_the_table", flops_like(table=2))
 wrong("layer_flops", "table_for_each_head", lambda n, d, f, h, g: flops_like(table=4 * h)(n, d, f, h, g))
+wrong(
+    "layer_flops",
+    "table_without_width",
+    lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n * n * h,
+    lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
+)
 wrong("layer_flops", "no_table", flops_like(table=0))
 wrong("layer_flops", "one_product_of_feed_forward", flops_like(inner=2))
 wrong("layer_flops", "no_feed_forward", flops_like(inner=0))
@@ -183,7 +189,14 @@ wrong(
 )
 wrong("online_step", "maximum_of_the_tile", step_like(tops=lambda top, s: s.max(-1, keepdim=True).values))
 wrong("online_step", "old_parts_forgotten", step_like(old=0))
-wrong("online_step", "divided_too_early", step_like(divide=True))
+
+
+def step_divided(top, total, output, scores, value):
+    new, total_now, summed = step_lines(top, total, output * total, scores, value)
+    return new, total_now, summed / total_now
+
+
+wrong("online_step", "divided_too_early", step_like(divide=True), step_divided)
 wrong("online_step", "no_maximum", step_like(False, False, weigh=lambda s, new, top: s.exp()))
 wrong("online_step", "one_maximum_for_all", step_like(tops=lambda top, s: torch.maximum(top, s.max())))
 wrong("online_step", "top_not_updated", lambda top, *rest: (top, *step_lines(top, *rest)[1:]))

@@ -96,6 +96,7 @@ wrong(
     lambda w, ids: (w * F.pad((ids[:, None] == ids).tril(-1), (1, 0))[:, :-1]).sum(-1).mean(-1),
 )
 wrong("induction_score", "largest_only", score_with(reduce=lambda found: torch.stack(found).amax(dim=0)))
+wrong("induction_score", "last_query_left_out", lambda w, ids: score_loops(w[..., :-1, :-1], ids[:-1]))
 wrong("induction_score", "later_places_counted", score_with(which="twice"))
 wrong("induction_score", "mean_over_keys", score_with(reduce=lambda w: sum(w) / len(w)), score_of_all_fields)
 wrong(
@@ -329,9 +330,10 @@ def zero_values(attention, first, last):
     attention.value.weight[first:last] = 0
 
 
+wrong("without_head", "values_instead", without_by(zero_values))
 unlisted(
     "without_head",
-    without_by(zero_values),  # the bias of the values stays
+    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
     lambda model, heads, head_dim, run: -run(),
     lambda model, heads, head_dim, run: without_columns(model, heads, head_dim, run)[:1],
 )

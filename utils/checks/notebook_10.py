@@ -63,8 +63,8 @@ def check_guesses(attempt):
 # Pairs in the half that chooses and in the other, how often each head is right in both, and the answer by hand.
 # The first half, the second and both together have three different best heads.
 HALVES = [
-    ((8, 8), [[(2, 8), (5, 3), (8, 2)], [(4, 5), (7, 6), (1, 4)]], (0, 2, 2 / 8)),
-    ((5, 10), [[(2, 10), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 9)]], (2, 0, 3 / 10)),
+    ((8, 8), [[(2, 7), (5, 3), (8, 2)], [(4, 5), (7, 6), (1, 4)]], (0, 2, 2 / 8)),
+    ((5, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]], (2, 0, 3 / 10)),
 ]
 
 
@@ -99,6 +99,9 @@ def check_held_out_best(attempt):
 
         return compute
 
+    def shares(hits):
+        return hits.mean(axis=0)
+
     def divided_by_layers(hits, chooses):
         layer, head, _ = answers[len(chooses)]
         return {LAYER_HEAD: torch.tensor(divmod(layer * hits.shape[2] + head, hits.shape[1]))}
@@ -113,6 +116,10 @@ def check_held_out_best(attempt):
             lambda hits, chooses: like(first, second, share=lambda found: found.sum() / len(hits))(
                 hits, chooses
             ),
+        ],
+        "share_of_other_heads": [
+            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).max().round(3)},
+            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).mean().round(3)},
         ],
         "weakest_instead": [like(first, second, find=np.argmin)],
         **wrong_places(right),
@@ -190,6 +197,10 @@ def check_paired_interval(attempt):
         )
         return interval(low - most, high - least)
 
+    def low_from_low(*inputs):
+        head, rule = (ends(of)(*inputs)["interval"] for of in (lambda h, r, _: h, lambda h, r, _: r))
+        return interval(*(head - rule))
+
     mistakes = {
         "rule_taken_as_fixed": [ends(lambda head, rule, whole: head - whole)],
         "rule_left_out": [ends(lambda head, rule, whole: head), ends(lambda head, rule, whole: rule)],
@@ -197,9 +208,15 @@ def check_paired_interval(attempt):
         "high_before_low": [turned(lambda low, high: (high, low))],
         "sentences_weigh_the_same": [sentence_means],
         "without_replacement": [lambda head, rule, *_: interval(*[head.mean() - rule.mean()] * 2)],
-        "drawn_apart": [two_intervals],
+        "drawn_apart": [two_intervals, low_from_low],
         "other_share_cut_off": [ends(difference, firsts) for firsts in [(0, 8), (2, 6), (3, 5)]],
     }
+
+    def with_deviation(head_hits, rule_hits, *_):
+        """The mean of all draws, plus and minus two standard deviations."""
+        first = np.random.default_rng(0).binomial(8, 0.5, size=2000)
+        differences = difference(*drawn(head_hits, first)[1:], None)
+        return torch.tensor([differences.mean() + sign * 2 * differences.std() for sign in (-1, 1)])
 
     def near(statistic):
         """Return whether an answer lies near the ends that a random statistic has; these differ from draw to draw."""
@@ -224,6 +241,12 @@ def check_paired_interval(attempt):
             raise Unreadable(f"Your result holds {len(numbers)} numbers. Two are expected: low and high.")
         return {"interval": numbers}
 
-    signs = {"draws_pairs": near(of_pairs), "drawn_apart": near(apart)}
+    signs = {
+        "draws_pairs": near(of_pairs),
+        "drawn_apart": near(apart),
+        "ends_by_deviation": lambda inputs, answer: bool(
+            (answer["interval"] - with_deviation(*inputs)).abs().max() < 0.02
+        ),
+    }
     trials = [trial(kinds) for kinds in KINDS.values()]
     return judge("paired_interval", attempt, trials, right, mistakes, read, signs)

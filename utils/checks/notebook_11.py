@@ -43,14 +43,16 @@ def check_layer_flops(attempt):
             (query @ key.mT) @ value
         return {"operations": counter.get_total_flops()}
 
-    def like(query=1.0, key=None, value=None, output=1.0, table=4.0, inner=4.0, factor=1.0, kv=None):
+    def like(
+        query=1.0, key=None, value=None, output=1.0, table=4.0, inner=4.0, factor=1.0, kv=None, width=True
+    ):
         """Compute with these widths of the projections, as shares of d, and these factors."""
 
         def compute(n, d, d_ff, heads, kv_heads):
             group = kv(heads, kv_heads) if kv else kv_heads / heads
             shares = [group if share is None else share for share in (query, key, value, output)]
             projections = 2 * n * d**2 * sum(shares)
-            tables = (table(heads, kv_heads) if callable(table) else table) * n**2 * d
+            tables = (table(heads, kv_heads) if callable(table) else table) * n**2 * (d if width else 1)
             return {"operations": round(factor * (projections + tables + inner * n * d * d_ff))}
 
         return compute
@@ -68,6 +70,7 @@ def check_layer_flops(attempt):
         "multiply_add_as_one": [like(factor=0.5)],
         "one_product_with_the_table": [like(table=2)],
         "table_for_each_head": [like(table=lambda h, g: 4 * h), like(table=lambda h, g: 4 * g)],
+        "table_without_width": [like(table=lambda h, g: 4 * h, width=False), like(table=4, width=False)],
         "no_table": [like(table=0)],
         "one_product_of_feed_forward": [like(inner=2)],
         "no_feed_forward": [like(inner=0)],
@@ -133,6 +136,12 @@ def check_online_step(attempt):
 
         return compute
 
+    def divided(top, total, output):
+        return top, total, output / total
+
+    def already_divided(top, total, output, scores, value):
+        return like(end=divided)(top, total, output * total, scores, value)
+
     def same(x, factor):
         return x
 
@@ -162,7 +171,7 @@ def check_online_step(attempt):
             like(weigh=lambda s, new, top: (s - s.amax(dim=-1, keepdim=True)).exp()),
         ],
         "old_parts_forgotten": [like(shrink_total=gone, shrink_output=gone), like(shrink_output=gone)],
-        "divided_too_early": [like(end=lambda top, total, output: (top, total, output / total))],
+        "divided_too_early": [like(end=divided), already_divided],
         "no_maximum": [
             like(weigh=lambda s, new, top: s.exp(), shrink_total=same, shrink_output=same),
             like(weigh=lambda s, new, top: s.exp()),

@@ -80,6 +80,7 @@ def check_induction_score(attempt):
             like(with_itself),
             lambda weights, ids: score(weights, keys_of[tuple(ids.tolist())], queries=len(ids) - 1),
         ],
+        "last_query_left_out": [like(lambda ids, keys: {q: keys[q] for q in keys if q < len(ids) - 1})],
         "later_places_counted": [like(also_later)],
         "mean_over_keys": [
             like(reduce=torch.mean),
@@ -225,6 +226,9 @@ def check_without_head(attempt):
     def one_column(attention, part, head):
         attention.output.weight[:, head] = 0
 
+    def values(attention, part, head):
+        attention.value.weight[part] = 0
+
     def bias_too(attention, part, head):
         columns(attention, part, head)
         attention.output.bias.zero_()
@@ -260,6 +264,7 @@ def check_without_head(attempt):
         ],
         "every_nth_column": [like(every_nth)],
         "one_column": [like(one_column)],
+        "values_instead": [like(values), like(values, back=never)],
         "bias_too": [like(bias_too), like(bias_too, back=never)],
         "whole_layer": [like(whole_layer)],
         "head_from_one": [
