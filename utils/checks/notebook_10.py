@@ -218,34 +218,40 @@ def check_paired_interval(attempt):
         differences = difference(*drawn(head_hits, first)[1:], None)
         return torch.tensor([differences.mean() + sign * 2 * differences.std() for sign in (-1, 1)])
 
-    def near(statistic):
+    def near(statistic, tolerance=0.05):
         """Return whether an answer lies near the ends that a random statistic has; these differ from draw to draw."""
 
         def shows(inputs, answer):
-            expected = np.quantile(statistic(np.random.default_rng(0), *inputs[:2]), [0.025, 0.975])
-            return bool((answer["interval"] - torch.from_numpy(expected)).abs().max() < 0.05)
+            expected = np.quantile(statistic(np.random.default_rng(0), *inputs[:3]), [0.025, 0.975])
+            return bool((answer["interval"] - torch.from_numpy(expected)).abs().max() < tolerance)
 
         return shows
 
-    def of_pairs(random, head_hits, rule_hits):
+    def of_pairs(random, head_hits, rule_hits, _):
         ahead = head_hits.astype(float) - rule_hits
         return ahead[random.integers(len(ahead), size=(2000, len(ahead)))].mean(axis=1)
 
-    def apart(random, head_hits, rule_hits):
+    def apart(random, head_hits, rule_hits, _):
         once, again = random.binomial(8, 0.5, size=(2, 2000))
         return drawn(head_hits, once)[1] - drawn(head_hits, again)[2]
+
+    def with_gaps(random, head_hits, rule_hits, sentence):
+        ahead, pairs = np.bincount(sentence, head_hits.astype(float) - rule_hits), np.bincount(sentence)
+        places = random.integers(len(pairs), size=(DRAWS, len(pairs)))
+        return ahead[places].sum(axis=1) / pairs[places].sum(axis=1).clip(1)
 
     def read(raw):
         numbers = read_tensor(raw, "interval", lists=True).flatten()
         if len(numbers) != 2:
-            raise Unreadable(f"Your result holds {len(numbers)} numbers. Two are expected: low and high.")
+            raise Unreadable(f"Two numbers are expected, low and high. You returned {len(numbers)}.")
         return {"interval": numbers}
 
     signs = {
         "draws_pairs": near(of_pairs),
         "drawn_apart": near(apart),
+        "gaps_are_drawn": near(with_gaps, 0.008),
         "ends_by_deviation": lambda inputs, answer: bool(
-            (answer["interval"] - with_deviation(*inputs)).abs().max() < 0.02
+            (answer["interval"] - with_deviation(*inputs)).abs().max() < 0.008
         ),
     }
     trials = [trial(kinds) for kinds in KINDS.values()]
