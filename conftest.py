@@ -5,7 +5,9 @@ import os
 import jupyter_client
 import nbval.kernel
 import nbval.plugin
+import pytest
 
+import course
 from runner import own_sockets
 
 # The notebooks are stored with the views' static pictures, because interactive views never print the same twice.
@@ -32,3 +34,32 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.output_timeout = 120
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """After the stub of an exercise its folded solution has to pass: in the notebook's kernel, as a learner finds it.
+
+    It works on a copy of the notebook's names, so that the cells behind it see what they would see without it.
+    """
+    yield
+    if not isinstance(item, nbval.plugin.IPyNbCell):
+        return
+    if asked := course.exercises(item.parent.nb.cells).get(item.cell.id):
+        code = f"""{course.hint_and_solution(asked.help)[1]}
+
+from utils.checks.judge import PASSED
+before = set(PASSED)
+verdict = {asked.check}({asked.name})
+PASSED.intersection_update(before)
+assert verdict.passed, verdict
+"""
+        reply = item.parent.kernel.kc.execute_interactive(
+            f"exec({code!r}, dict(globals()))",
+            silent=True,
+            allow_stdin=False,
+            timeout=120,
+            output_hook=lambda message: None,
+        )
+        if reply["content"]["status"] != "ok":
+            item.raise_cell_error("The folded solution does not pass its check.", reply["content"]["evalue"])

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 
@@ -66,6 +67,38 @@ def read(path: Path):
 def title_cell(path: Path):
     """The second cell of a notebook, without the second that reading and validating all of it takes."""
     return nbformat.from_dict(json.loads(path.read_text(encoding="utf-8"))["cells"][1])
+
+
+class Exercise(NamedTuple):
+    """A checked exercise: its three cells, and the names of its check and of what is checked."""
+
+    task: str
+    stub: str
+    help: str
+    check: str
+    name: str
+
+
+def exercises(cells) -> dict[str, Exercise]:
+    """The checked exercises of a notebook, by the id of the cell in which the learner writes."""
+    found = {}
+    for before, cell, after in zip(cells, cells[1:], cells[2:], strict=False):
+        asked = re.search(r"^(check_\w+)\((\w+)\)\s*\Z", cell.source, re.MULTILINE)
+        if cell.cell_type == "code" and asked and cell.id.startswith("attempt-"):
+            found[cell.id] = Exercise(before.source, cell.source, after.source, *asked.groups())
+    return found
+
+
+def hint_and_solution(text: str) -> tuple[str, str]:
+    """The hint and the code of the solution that are folded in the third cell of an exercise."""
+    hint, solution = re.search(
+        r"<details><summary>Hint</summary>\n\n(.+?)\n\n</details>\n+"
+        r"<details><summary>Solution</summary>\n\n(.+?)\n\n</details>",
+        text,
+        re.DOTALL,
+    ).groups()
+    (code,) = re.findall(r"```python\n(.+?)\n```", solution, re.DOTALL)
+    return hint, code
 
 
 def write(path: Path, notebook) -> None:

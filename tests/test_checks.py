@@ -26,12 +26,22 @@ from utils import checks
 from utils.attention import scaled_dot_product_attention
 from utils.checks import judge
 from utils.checks.answers import first_difference
-from utils.checks.judge import NOT_ATTEMPTED, WORDS, Verdict
+from utils.checks.judge import LOOK, NOT_ATTEMPTED, WORDS, Verdict
 
 ROOT = Path(__file__).parent.parent
 EXERCISES = [name.removeprefix("check_") for name in vars(checks) if name.startswith("check_")]
 CLASSES = [exercise for exercise in EXERCISES if isinstance(RIGHT[exercise][0], type)]
 SHARED = set(WORDS["shared"])
+# What they ask for is no tensor: a list of texts or ids, a place, a pair of numbers.
+LISTS = {
+    "wordpiece",
+    "sentence_b_start",
+    "previous_token_head",
+    "strongest_head",
+    "best_head",
+    "strongest_neurons",
+}
+LISTS |= {"shift_right", "greedy_decode", "held_out_best", "paired_interval", "layer_flops", "cache_bytes"}
 
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
@@ -112,10 +122,13 @@ def test_each_misconception_has_a_formula_words_and_an_attempt_that_is_named(exe
                 f"{attempt.__name__} makes {name}: write its formula into check_{exercise}. Now:\n{verdict}"
             )
             words = WORDS["shared"].get(name, {}) | WORDS[exercise].get(name, {})
-            seen, said, where = verdict.message.splitlines()
-            assert re.search(r"\d|nan|\[|'", seen), "a number, or the text itself, from the attempt"
+            seen, said = verdict.message.splitlines()
+            assert re.search(r"\d|nan|\[|'|True|False", seen), (
+                "a number, or the text itself, from the attempt"
+            )
             assert said == f"{words['did']} {words['why']}"
-            assert all(part in where for part in words.get("look", WORDS[exercise]["home"]))
+            look, home = words.get("look", WORDS[exercise]["home"]), WORDS[exercise]["home"]
+            assert verdict.look == (tuple(look) if look[0] <= home[0] else None)
 
 
 @each_exercise
@@ -144,12 +157,15 @@ def test_hand_worked_numbers_of_a_message():
     """Labels 5 6 7 2 and 8 9 2 0 behind the start 1 are 1 5 6 7 and 1 8 9 2: the largest difference is 7."""
     # 4 apart: the first of more than 3.5
     seen = check("shift_right", lambda labels, start_id: labels).message
-    assert seen.startswith("The number at [0, 0] of your ids is 5; expected is 1.")
+    assert seen.startswith(
+        "Tried with labels = [[5, 6, 7, 2], [8, 9, 2, 0]], start_id = 1. "
+        "The number at [0, 0] of your ids is 5; expected is 1."
+    )
     seen = check("causal_mask", lambda n: torch.ones(n, n).bool()).message
-    assert seen.startswith("The number at [0, 1] of your mask is 1; expected is 0.")
+    assert seen.startswith("Tried with n = 4. At [0, 1] your mask is True; expected is False.")
     even = check("softmax", lambda scores: torch.full(scores.shape, 0.25)).message  # for 3 keys
     assert "A row of your weights sums to 0.75." in even
-    assert "sums to" not in check("softmax", lambda scores: torch.zeros_like(scores).softmax(-1)).message
+    assert "row of your" not in check("softmax", lambda scores: torch.zeros_like(scores).softmax(-1)).message
     # two decimals where they show it, else three
     assert first_difference(torch.tensor([1.0, 0.401]), torch.tensor([1.0, 0.403])) == ([1], "0.401", "0.403")
     mine, right = torch.tensor([torch.nan, 1.0, torch.nan, 9.0]), torch.tensor([torch.nan, 1.0, 0.5, 1.0])
@@ -158,21 +174,46 @@ def test_hand_worked_numbers_of_a_message():
     )
 
 
-def test_places_to_look_are_headings_of_the_notebooks():
-    headings = {
-        path.name[:2]: {
-            heading
-            for cell in course.read(path).cells
-            if cell.cell_type == "markdown"
-            for heading in re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)
-        }
-        for path in course.paths()
-    }
+def places_to_look():
+    """Return (exercise, number, heading) of every place that misconceptions.toml names."""
     for exercise, words in WORDS.items():
-        places = [words["home"]] if exercise != "shared" else []
-        places += [told["look"] for name, told in words.items() if name != "home" and "look" in told]
-        for number, heading in places:
-            assert heading in headings[number], f"{exercise}: notebook {number} has no “{heading}”"
+        yield from [(exercise, *words["home"])] if exercise != "shared" else []
+        yield from [
+            (exercise, *told["look"]) for name, told in words.items() if name != "home" and "look" in told
+        ]
+
+
+def test_places_to_look_are_cells_of_the_notebooks():
+    cells = {path.name: {cell.id: cell.source for cell in course.read(path).cells} for path in course.paths()}
+    for exercise, number, heading in places_to_look():
+        address = judge.address_of(number, heading)
+        assert address, f"{exercise}: notebook {number} has no “{heading}”"
+        name, cell = address.split("#cell-id=")
+        assert f"# {heading}\n" in cells[name][cell] + "\n" and name.startswith(number)
+        home = WORDS[exercise].get("home", ["99"])
+        assert number <= home[0], f"{exercise}: “{heading}” stands in a later notebook"
+
+
+def test_link_leads_to_the_cell_where_there_is_one(monkeypatch):
+    """In Colab, which knows no notebook beside this one, only if the course is published."""
+    look = "03", "Minus infinity"
+    verdict = Verdict("softmax", False, None, "a < b", look)
+    assert repr(verdict).endswith("\na < b\nWhere to look: notebook 03, section “Minus infinity”.")
+    (name, cell) = re.search(r'<a href="(03_masking.ipynb)#cell-id=(\w+)"', verdict._repr_html_()).groups()
+    monkeypatch.setitem(sys.modules, "google.colab", None)
+    for owner, begins in (
+        ("-owner-", None),
+        ("someone", "https://colab.research.google.com/github/someone/"),
+    ):
+        judge.address_of.cache_clear()
+        settings = {"tool": {"course": {"repository": f"{owner}/course"}}}
+        monkeypatch.setattr(judge.tomllib, "loads", lambda text, settings=settings: settings)
+        address = judge.address_of(*look)
+        assert address is begins or (
+            address.startswith(begins) and address.endswith(f"{name}#scrollTo={cell}")
+        )
+        assert ("<a " in verdict._repr_html_()) == bool(begins)
+    judge.address_of.cache_clear()
 
 
 # ----------------------------------------------------------------------------- stubs, and attempts that misbehave
@@ -273,6 +314,114 @@ def test_what_came_back_is_told():
     for exercise in CLASSES:
         assert "Give the class itself" in check(exercise, print).message
         assert "no nn.Module" in check(exercise, type("Plain", (), {"forward": print})).message
+
+
+TENSORS = [exercise for exercise in EXERCISES if exercise not in LISTS]
+
+
+@pytest.mark.parametrize("exercise", TENSORS)
+@pytest.mark.parametrize(
+    "form, kind", [(torch.Tensor.tolist, "a list"), (torch.Tensor.numpy, "a NumPy array")]
+)
+def test_where_a_tensor_is_asked_another_form_is_refused_in_a_sentence(exercise, form, kind):
+    def formed(value):
+        if isinstance(value, dict):
+            value = tuple(value.values())
+        return tuple(map(formed, value)) if isinstance(value, tuple) else form(value.detach())
+
+    own = RIGHT[exercise][0]
+    if exercise in CLASSES:
+        attempt = type(
+            "Formed", (own,), {"forward": lambda self, *inputs: formed(own.forward(self, *inputs))}
+        )
+    else:
+        attempt = lambda *inputs: formed(own(*inputs))  # noqa: E731
+    verdict = check(exercise, attempt)
+    assert not verdict.passed and f"is {kind}. Return a tensor: torch." in verdict.message, verdict
+
+
+def test_a_pair_is_told_where_one_tensor_is_asked():
+    def twice(one):
+        return lambda *inputs: (one(*inputs), one(*inputs))
+
+    assert (
+        "You returned a pair of tensors. Return one tensor" in check("softmax", twice(torch.sigmoid)).message
+    )
+    pair = check("strongest_neurons", lambda query, key, count: (query * key).topk(count)).message
+    assert "You returned a pair of tensors. Expected are whole numbers" in pair
+
+
+ATTENTION = nn.functional.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize(
+    "exercise, attempt, said",
+    [
+        (
+            "attention",
+            lambda q, k, v: 3 * ATTENTION(q, k, v),
+            "the shape of your output. Each number is 3.00 times the right one",
+        ),
+        ("attention", lambda q, k, v: 0.5 + ATTENTION(q, k, v), "Each number is 0.50 too large"),
+        ("attention", lambda q, k, v: -ATTENTION(q, k, v), "Only the sign is wrong."),
+        ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "right ones, in another order"),
+        (
+            "split_heads",
+            lambda x, n: x.unflatten(2, (n, -1)).permute(0, 2, 3, 1),
+            "its axes 2 and 3 exchanged",
+        ),
+        (
+            "scaled_dot_product_attention",
+            lambda q, k, v, mask=None: ATTENTION(q, k, v) * (1 if mask is None else 2),
+            "Right so far: every answer without a mask, the shape of your output. Look at the lines that use the mask.",
+        ),
+        (
+            "softmax",
+            lambda s: torch.where(torch.arange(4)[:, None] < 1, s, 0).softmax(-1),
+            "Only row 0 is right",
+        ),
+        (
+            "softmax",
+            lambda s: (2 * s).softmax(-1),
+            "each row sums to 1. Look at the scores",
+        ),
+        ("wordpiece", lambda word, known: [word], "Right so far: the answer to 1 of"),
+        (
+            "best_head",
+            lambda s: (s.max(1).values.argmax(), 0),
+            "Right so far: the answer to 1 of 2 inputs, the layer.",
+        ),
+    ],
+)
+def test_without_a_name_what_is_right_so_far_is_told(exercise, attempt, said):
+    verdict = check(exercise, attempt)
+    assert not verdict.passed and verdict.misconception is None and said in verdict.message, verdict
+
+
+def test_the_input_is_told_where_it_is_short():
+    wrong = check("sentence_b_start", lambda token_type_ids: token_type_ids.index(1)).message
+    assert "Tried with token_type_ids = [0, 0, 0, 0]. Your code raised ValueError" in wrong
+    assert check("wordpiece", lambda word, known: [word]).message.startswith(
+        "Tried with word = 'airspeed'. Your"
+    )
+    assert "Tried" not in check("attention", lambda q, k, v: q).message, "its inputs are long"
+
+
+def test_progress_counts_what_has_passed_since_the_kernel_started(monkeypatch):
+    monkeypatch.setattr(judge, "PASSED", set())
+    assert repr(checks.progress("02")) == (
+        "0 of 3 exercises passed since the kernel started. Open: softmax, attention, weights_of_head."
+    )
+    check("softmax", torch.sigmoid)
+    check("causal_mask", RIGHT["causal_mask"][0])
+    assert not checks.progress("02").passed
+    for exercise in ("softmax", "attention"):
+        check(exercise, RIGHT[exercise][0])
+        check(exercise, None)  # a stub that runs again takes nothing back
+    assert checks.progress("02").open == ("weights_of_head",)
+    check("weights_of_head", RIGHT["weights_of_head"][0])
+    assert repr(checks.progress("02")) == "3 of 3 exercises passed since the kernel started."
+    assert LOOK["passed"][1] in checks.progress("02")._repr_html_()
 
 
 def loops_for_ever(*inputs):

@@ -1,9 +1,16 @@
-"""The exercises in the notebooks: each folded solution passes its check, and each stub says "not attempted yet"."""
+"""The exercises in the notebooks: task, stub, hint and solution belong together.
+
+That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in conftest.py.
+"""
 
 import ast
 import math
+import os
 import re
+import subprocess
+import sys
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -14,25 +21,8 @@ import course
 from utils import checks
 from utils.checks.judge import NOT_ATTEMPTED
 
-CHECKED = re.compile(r"^(check_\w+)\((\w+)\)$")
-PARTS = re.compile(
-    r"<details><summary>Hint</summary>\n\n(.+?)\n\n</details>\n+"
-    r"<details><summary>Solution</summary>\n\n(.+?)\n\n</details>",
-    re.DOTALL,
-)
-
-
-def exercises(path):
-    """Return (task, stub, help, name of the check, name of the attempt) of each checked exercise."""
-    cells, found = course.read(path).cells, []
-    for place, cell in enumerate(cells):
-        last = cell.source.rstrip().splitlines()[-1] if cell.source.strip() else ""
-        if cell.cell_type == "code" and (asked := CHECKED.match(last)):
-            found.append((cells[place - 1].source, cell.source, cells[place + 1].source, *asked.groups()))
-    return found
-
-
-PER_NOTEBOOK = {path.name[:2]: exercises(path) for path in course.paths()}
+FOUND = {path.name[:2]: course.exercises(course.read(path).cells) for path in course.paths()}
+PER_NOTEBOOK = {number: list(found.values()) for number, found in FOUND.items() if found}
 each_exercise = pytest.mark.parametrize(
     "task, stub, help_, check, name",
     [
@@ -48,12 +38,6 @@ def run(source):
     names = {"torch": torch, "math": math, "F": F, "nn": nn, "np": np}
     exec(compile(source, "<exercise>", "exec"), names)
     return names
-
-
-def solution_of(help_):
-    blocks = re.findall(r"```python\n(.+?)\n```", PARTS.search(help_)[2], re.DOTALL)
-    assert len(blocks) == 1, "a solution is one block of code"
-    return blocks[0]
 
 
 def signatures(source):
@@ -73,7 +57,7 @@ def test_each_notebook_has_two_to_five_exercises_and_every_check_is_used_once():
 def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, name):
     assert re.search(r"\*\*Difficulty:\*\* (●○○|●●○|●●●) \([\w ]+\) · \*\*Time:\*\* \d+ minutes", task)
     assert name in task and len(task) > 150, "the task says what to write"
-    hint, solution = PARTS.search(help_)[1], solution_of(help_)
+    hint, solution = course.hint_and_solution(help_)
     assert len(hint) > 40 and "def " not in hint
     assert signatures(solution)[0] == [name] and signatures(solution) == signatures(stub)
     (definition,) = [node for node in ast.parse(stub).body if getattr(node, "name", None) == name]
@@ -83,12 +67,43 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
 
 
 @each_exercise
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_solution_passes(task, stub, help_, check, name, dtype):
-    """Also where the notebook has set another default, as 05 does."""
-    torch.set_default_dtype(dtype)
-    try:
-        verdict = getattr(checks, check)(run(solution_of(help_))[name])
-    finally:
-        torch.set_default_dtype(torch.float32)
+def test_solution_passes(task, stub, help_, check, name):
+    verdict = getattr(checks, check)(run(course.hint_and_solution(help_)[1])[name])
     assert verdict.passed, verdict
+
+
+@pytest.mark.slow
+def test_solution_has_to_pass_where_the_learner_stands(tmp_path):
+    """What conftest.py adds to the run of a notebook: a wrong solution fails, and no later cell sees a right one."""
+    for direction in ("tril", "triu"):
+        solution = f"def my_mask(n):\n    return ones(n).{direction}()"
+        stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"
+        cells = [
+            nbformat.v4.new_code_cell(
+                f"import sys\n\nsys.path.insert(0, {str(course.ROOT)!r})\nimport torch\n"
+                "from utils.checks import check_causal_mask, progress\n"
+                "def ones(n):\n    return torch.ones(n, n, dtype=torch.bool)"
+            ),
+            nbformat.v4.new_markdown_cell("the task"),
+            nbformat.v4.new_code_cell(stub, id="attempt-causal-mask"),
+            nbformat.v4.new_markdown_cell(
+                "<details><summary>Hint</summary>\n\nNone.\n\n</details>\n"
+                f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>"
+            ),
+            nbformat.v4.new_code_cell('assert my_mask(2) is None and not progress("03").passed'),
+        ]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{direction}.ipynb")
+    ran = subprocess.run(
+        [
+            sys.executable,
+            *["-m", "pytest", "-c", "pyproject.toml", "-p", "conftest", "--nbval"],
+            tmp_path,
+        ],
+        cwd=course.ROOT,
+        env=os.environ | {"PYTHONPATH": ".ci"},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 failed, 5 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "The folded solution does not pass its check." in ran.stdout
+    assert "causal_mask: not yet (upper_instead_of_lower)" in ran.stdout

@@ -379,6 +379,14 @@ wrong("attention", "no_softmax", loops_without_softmax)
 wrong("attention", "query_key_swapped", loops_keys_first)
 wrong("attention", "softmax_over_batch", lambda q, k, v: torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, 0) @ v)
 wrong("attention", "value_ignored", lambda q, k, v: torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1))
+
+
+def weights_first(query, key, value):
+    weights = torch.softmax(query @ key.mT / math.sqrt(query.shape[-1]), dim=-1)
+    return weights, weights @ value
+
+
+wrong("attention", "weights_first", weights_first)
 mask_wrong(
     "mask_not_minus_infinity", filled_with(-3.5), filled_with(0.1), filled_with(5.0), filled_with(-1e-5)
 )

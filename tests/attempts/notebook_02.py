@@ -163,7 +163,6 @@ right(
     head_slice,
     head_view,
     head_weights,
-    lambda x, layer, head: (x, head_slice(x, layer, head)),  # weights stand behind an output
 )
 wrong(
     "weights_of_head", "head_counted_from_one", head_with(start=-1), head_with(start=1), head_one_based_chunks

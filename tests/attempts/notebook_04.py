@@ -23,6 +23,8 @@ right(
     lambda x, n: x.view(*x.shape[:2], n, -1).transpose(1, 2),
     lambda x, n: x.unflatten(-1, (n, -1)).permute(0, 2, 1, 3),
     lambda x, n: torch.from_numpy(x.numpy().reshape(len(x), x.shape[1], n, -1).swapaxes(1, 2)),
+    lambda x, n: x.unfold(-1, x.shape[-1] // n, x.shape[-1] // n).swapaxes(1, 2),
+    lambda x, n: torch.stack(x.split(x.shape[-1] // n, dim=2)).movedim(0, 1),
 )
 wrong(
     "split_heads",
@@ -41,12 +43,44 @@ wrong(
     "heads_not_in_front",
     lambda x, n: x.view(*x.shape[:2], n, x.shape[2] // n),
     lambda x, n: torch.stack(x.chunk(n, dim=-1), dim=2),
+    lambda x, n: torch.stack(x.chunk(n, dim=-1), dim=-1),
+)
+wrong(
+    "split_heads",
+    "heads_before_batch",
+    lambda x, n: torch.stack(x.chunk(n, dim=-1)),
+    lambda x, n: x.view(*x.shape[:2], n, -1).permute(2, 0, 1, 3),
+)
+wrong(
+    "split_heads",
+    "head_axes_exchanged",
+    lambda x, n: split_loops(x, n).mT,
+    lambda x, n: x.transpose(1, 2).unflatten(1, (n, -1)),
+    lambda x, n: x.view(*x.shape[:2], n, -1).permute(0, 2, 3, 1),
+)
+wrong(
+    "split_heads",
+    "sizes_exchanged",
+    lambda x, n: torch.stack(x.split(n, dim=-1), dim=1),
+    lambda x, n: x.view(*x.shape[:2], -1, n).transpose(1, 2),
+)
+wrong(
+    "split_heads",
+    "tokens_cut",
+    lambda x, n: torch.stack(x.chunk(n, dim=1), dim=1),
+    lambda x, n: x.view(x.shape[0], n, x.shape[1] // n, x.shape[2]),
 )
 unlisted(
     "split_heads",
     lambda x, n: split_loops(x, n).flip(1),
-    lambda x, n: torch.stack(x.chunk(n, dim=-1)),
-    lambda x, n: split_loops(x, n).mT,
+    lambda x, n: split_loops(x, n).flatten(0, 1),
+    lambda x, n: split_loops(x, n)[:, 0],
+    lambda x, n: split_loops(x, n).squeeze(),
+    lambda x, n: split_loops(x, 3),
+    lambda x, n: x.unflatten(-1, (-1, 2)).transpose(1, 2),
+    lambda x, n: x.chunk(n, dim=-1),
+    lambda x, n: split_loops(x, n).tolist(),
+    lambda x, n: split_loops(x, n).numpy(),
 )
 
 
@@ -309,7 +343,26 @@ class WideHeads(HeadsList):
         self.output = nn.Linear(hidden_size * num_heads, hidden_size)
 
 
-unlisted("multi_head_attention", OtherNames, Inverted, WideHeads)
+class LeftAlone(Heads):
+    """What comes out of the heads is the input once more."""
+
+    def forward(self, hidden_state, mask=None):
+        return self.output(hidden_state)
+
+
+class LastTokenOnly(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[0][:, -1]
+
+
+class ListReturned(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[0].tolist()
+
+
+unlisted("multi_head_attention", OtherNames, LeftAlone, LastTokenOnly, ListReturned)
+wrong("multi_head_attention", "mask_inverted", Inverted)
+wrong("multi_head_attention", "heads_too_wide", WideHeads)
 combined("multi_head_attention", ("view_without_transpose", "scaled_by_hidden_size"), TwoMistakes)
 
 
@@ -369,4 +422,323 @@ class ScaleTwice(Heads):
 
 wrong("multi_head_attention", "heads_summed_not_concatenated", SummedBare)
 wrong("multi_head_attention", "mask_only_for_one_head", MaskOnSecond)
-unlisted("multi_head_attention", MergedByPermute, ScaleTwice)
+wrong("multi_head_attention", "merge_without_transpose", MergedByPermute)
+wrong("multi_head_attention", "scaled_by_d", ScaleTwice)
+
+
+class Steps(Heads):
+    """Like `Heads`; a subclass names the layer of each part, or replaces the weights or what comes last."""
+
+    parts = ("query", "key", "value")
+
+    def weigh(self, query, key, mask):
+        return self.mask(query @ key.mT / self.scale(query), mask).softmax(dim=-1)
+
+    def last(self, merged, hidden_state):
+        return self.output(merged)
+
+    def forward(self, hidden_state, mask=None):
+        query, key, value = (self.split(getattr(self, name)(hidden_state)) for name in self.parts)
+        return self.last(self.merge(self.weigh(query, key, mask) @ value), hidden_state)
+
+
+def stepped(**steps):
+    return type("Stepped", (Steps,), steps)
+
+
+def weighed(scores_of):
+    """Weights by hand, from the scores."""
+
+    def weigh(self, query, key, mask):
+        return scores_of(query @ key.mT / math.sqrt(query.shape[-1]), mask)
+
+    return stepped(weigh=weigh)
+
+
+def after(scores, mask):
+    weights = scores.softmax(-1)
+    return weights if mask is None else weights * mask
+
+
+def filled(number):
+    return lambda scores, mask: masked(scores, mask, number).softmax(-1)
+
+
+def no_mask_argument(self, scores, mask):
+    return scores
+
+
+class AsList(Heads):
+    def forward(self, hidden_state, mask=None):
+        return list(super().forward(hidden_state, mask))
+
+
+class Alone(Heads):
+    def forward(self, hidden_state, mask=None):
+        return (super().forward(hidden_state, mask)[0],)
+
+
+class NoBias(HeadsFused):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        for name in ("query", "key", "value", "output"):
+            setattr(self, name, nn.Linear(hidden_size, hidden_size, bias=False))
+
+
+class ManyHeads(HeadsList):
+    """Each head in a container that is called in order by hand."""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.heads = nn.Sequential(*self.heads)
+
+
+class OutputInTerms(Heads):
+    """The output projection as a sum of one term for each head, as the notebook shows."""
+
+    def forward(self, hidden_state, mask=None):
+        query, key, value = (self.split(part(hidden_state)) for part in (self.query, self.key, self.value))
+        scores = self.mask(query / self.scale(query) @ key.mT, mask)
+        per_head = torch.exp(scores - scores.logsumexp(-1, keepdim=True)) @ value
+        columns = self.output.weight.chunk(self.num_heads, dim=1)
+        return sum(per_head[:, h] @ columns[h].T for h in range(self.num_heads)) + self.output.bias
+
+
+class PeerInside(Heads):
+    def forward(self, hidden_state, mask=None):
+        mask = None if mask is None else torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+        parts = [self.split(part(hidden_state)) for part in (self.query, self.key, self.value)]
+        return self.output(self.merge(F.scaled_dot_product_attention(*parts, mask)))
+
+
+right("multi_head_attention", AsList, Alone, NoBias, ManyHeads, OutputInTerms, PeerInside, Steps)
+right("multi_head_attention", weighed(filled(-1e9)), weighed(filled(torch.finfo(torch.float32).min)))
+
+
+class PlainList(HeadsList):
+    container = list
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        heads = self.container(self.heads)
+        del self.heads
+        self.heads = heads
+
+
+class SlicedInput(HeadsList):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        size = hidden_size // num_heads
+        self.heads = nn.ModuleList(OneHead(size, size) for _ in range(num_heads))
+
+    def forward(self, hidden_state, mask=None):
+        pieces = hidden_state.chunk(len(self.heads), dim=-1)
+        outputs = [head(piece, mask) for head, piece in zip(self.heads, pieces, strict=True)]
+        return self.output(torch.cat(outputs, dim=-1))
+
+
+class SlicedAndShared(Heads):
+    """One small layer for the slices of all heads, as a well-known video writes it."""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        size = hidden_size // num_heads
+        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
+
+    def forward(self, hidden_state, mask=None):
+        cut = self.split(hidden_state)
+        query, key, value = self.query(cut), self.key(cut), self.value(cut)
+        return self.output(self.merge(F.scaled_dot_product_attention(query, key, value, mask)))
+
+
+class OneKeyForAll(Heads):
+    """Keys and values of one head for all: multi-query attention."""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__(hidden_size, num_heads)
+        self.key, self.value = (nn.Linear(hidden_size, hidden_size // num_heads) for _ in range(2))
+
+    def forward(self, hidden_state, mask=None):
+        query = self.split(self.query(hidden_state))
+        key, value = self.key(hidden_state)[:, None], self.value(hidden_state)[:, None]
+        weights = masked(query @ key.mT / self.scale(query), mask).softmax(-1)
+        return self.output(self.merge(weights @ value))
+
+
+def interleaved_in(self, x):
+    return x.view(*x.shape[:2], -1, self.num_heads).permute(0, 3, 1, 2)
+
+
+def interleaved_out(self, x):
+    return x.permute(0, 2, 3, 1).flatten(2)
+
+
+class NoSplit(Steps):
+    def split(self, x):
+        return x[:, None]
+
+
+class NoSplitFused(Heads):
+    def forward(self, hidden_state, mask=None):
+        parts = self.query(hidden_state), self.key(hidden_state), self.value(hidden_state)
+        return self.output(F.scaled_dot_product_attention(*parts, attn_mask=mask))
+
+
+def fused(scale=1.0, change=lambda mask: mask):
+    """The framework's attention, given something else."""
+
+    class Fused(Heads):
+        def forward(self, hidden_state, mask=None):
+            query, key, value = (self.split(p(hidden_state)) for p in (self.query, self.key, self.value))
+            mask = None if mask is None else change(mask)
+            return self.output(self.merge(F.scaled_dot_product_attention(query * scale, key, value, mask)))
+
+    return Fused
+
+
+def einsum_without_scale(self, hidden_state, mask=None):
+    query, key, value = (
+        p(hidden_state).unflatten(-1, (self.num_heads, -1)) for p in (self.query, self.key, self.value)
+    )
+    weights = masked(torch.einsum("bqhd,bkhd->bhqk", query, key), mask).softmax(-1)
+    return self.output(torch.einsum("bhqk,bkhd->bqhd", weights, value).flatten(2))
+
+
+class ValueNotProjected(Steps):
+    def forward(self, hidden_state, mask=None):
+        query, key = (self.split(part(hidden_state)) for part in (self.query, self.key))
+        return self.output(self.merge(self.weigh(query, key, mask) @ self.split(hidden_state)))
+
+
+class WeightsFirst(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[::-1]
+
+
+class OnlyWeights(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[1]
+
+
+class WritesIntoTheMask(Heads):
+    def mask(self, scores, mask):
+        return scores if mask is None else scores.masked_fill(mask.logical_not_(), -math.inf)
+
+
+class WithResidual(Steps):
+    def last(self, merged, hidden_state):
+        return hidden_state + self.output(merged)
+
+
+for misconception, attempts in {
+    "heads_in_plain_list": [PlainList, type("PlainTuple", (PlainList,), {"container": tuple})],
+    "heads_get_slices": [SlicedInput, SlicedAndShared],
+    "heads_share_weights": [OneKeyForAll],
+    "heads_interleaved": [
+        stepped(split=interleaved_in),
+        stepped(merge=interleaved_out),
+        stepped(split=interleaved_in, merge=interleaved_out),
+    ],
+    "not_split": [NoSplit, NoSplitFused],
+    "no_scaling": [
+        stepped(scale=lambda self, query: 1.0),
+        type("Bare", (HeadsEinsum,), {"forward": einsum_without_scale}),
+    ],
+    "scaled_by_num_heads": [
+        stepped(scale=lambda self, query: math.sqrt(self.num_heads)),
+        stepped(scale=lambda self, query: query.shape[1]),
+    ],
+    "scaled_by_sequence_length": [
+        stepped(scale=lambda self, query: math.sqrt(query.shape[-2])),
+        stepped(scale=lambda self, query: query.shape[2]),
+    ],
+    "no_softmax": [
+        weighed(lambda scores, mask: masked(scores, mask, 0.0)),
+        stepped(weigh=lambda self, query, key, mask: query @ key.mT),
+    ],
+    "softmax_over_queries": [
+        weighed(lambda scores, mask: masked(scores, mask).softmax(-2)),
+        weighed(lambda scores, mask: masked(scores, mask).softmax(2)),
+    ],
+    "softmax_over_batch": [
+        weighed(lambda scores, mask: masked(scores, mask).softmax(1)),
+        weighed(lambda scores, mask: masked(scores, mask).softmax(0)),
+    ],
+    "query_key_swapped": [
+        stepped(parts=("key", "query", "value")),
+        weighed(lambda scores, mask: masked(scores.mT, mask).softmax(-1)),
+    ],
+    "layers_mixed_up": [
+        stepped(parts=("query", "query", "value")),
+        stepped(parts=("query", "key", "key")),
+        stepped(parts=("query", "value", "value")),
+        stepped(parts=("query", "value", "key")),
+    ],
+    "layer_unused": [ValueNotProjected],
+    "weights_first": [WeightsFirst],
+    "value_ignored": [OnlyWeights],
+    "residual_added": [WithResidual],
+    "mask_ignored": [
+        stepped(mask=no_mask_argument),
+        fused(change=lambda mask: None),
+        type("ForgetsMask", (HeadsList,), {"forward": lambda self, x, mask=None: HeadsList.forward(self, x)}),
+    ],
+    "mask_inverted": [
+        fused(change=lambda mask: ~mask),
+        weighed(lambda s, m: after(s, m) if m is None else masked(s, ~m).softmax(-1)),
+    ],
+    "mask_after_softmax": [weighed(after)],
+    "mask_not_minus_infinity": [
+        weighed(filled(0.0)),
+        weighed(filled(1e-9)),
+        weighed(filled(-1.0)),
+        weighed(lambda scores, mask: (scores if mask is None else scores * mask).softmax(-1)),
+        fused(change=lambda mask: mask.float()),
+    ],
+    "mask_turned": [
+        fused(change=lambda mask: mask.T),
+        weighed(lambda scores, mask: masked(scores, None if mask is None else mask.mT).softmax(-1)),
+    ],
+    "changes_its_input": [WritesIntoTheMask],
+}.items():
+    wrong("multi_head_attention", misconception, *attempts)
+
+
+class HeadDimFixed(Steps):
+    def scale(self, query):
+        return math.sqrt(2)
+
+
+class Overflows(Steps):
+    def weigh(self, query, key, mask):
+        powers = masked(query @ key.mT / self.scale(query), mask).exp()
+        return powers / powers.sum(-1, keepdim=True)
+
+
+class RenormalisedTooLate(Steps):
+    """What is hidden has taken all the weight before it is cut away."""
+
+    def weigh(self, query, key, mask):
+        weights = (query @ key.mT / self.scale(query)).softmax(-1)
+        weights = weights if mask is None else weights * mask
+        return weights / weights.sum(-1, keepdim=True).clamp(min=1e-9)
+
+
+class OutputTwice(Steps):
+    def last(self, merged, hidden_state):
+        return self.output(self.output(merged))
+
+
+class OutputBeforeMerge(Steps):
+    def last(self, merged, hidden_state):
+        return self.output(merged.flip(-1))
+
+
+class BatchOfOne(Heads):
+    def split(self, x):
+        return x[:1].view(1, x.shape[1], self.num_heads, -1).transpose(1, 2)
+
+
+unlisted("multi_head_attention", HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
+wrong("multi_head_attention", "mask_after_softmax", RenormalisedTooLate)
+wrong("multi_head_attention", "overflow_on_large_scores", Overflows)

@@ -36,12 +36,13 @@ def main():
     given("attention", RIGHT["attention"][0])  # loads PyTorch and transformers, outside the time
     given("shift_right", RIGHT["shift_right"][0])
     seconds.clear()
-    total = Counter()
+    total, each = Counter(), {}
     print(
         "Rows: what an attempt truly is. Columns: attempts, how many were given this very name, and all other names."
     )
     for exercise, attempts in RIGHT.items():
         print(f"\n{exercise}")
+        before = total.copy()
         rows = [("right", "passed", attempts)]
         rows += [(name, name, wrong) for (home, name), wrong in WRONG.items() if home == exercise]
         rows += [("without a name", "no name", UNLISTED[exercise])]
@@ -59,7 +60,13 @@ def main():
                 print(f"  several: {' + '.join(names)}\n{'':34}{len(tried):4}      {listing(counts)}")
                 total["combined"] += len(tried)
                 total["combined", "passed"] += counts["passed"]
+        each[exercise] = total - before
 
+    print(f"\n{'':32}right  passed   wrong  refused  named   unlisted  refused")
+    for exercise, of in each.items():
+        refused = [of[kind] - of[kind, "passed"] for kind in ("wrong", "unlisted")]
+        counts = (of["right"], of["right", "passed"], of["wrong"], refused[0], of["wrong", "own"])
+        print(f"{exercise:32}" + "".join(f"{count:5}   " for count in (*counts, of["unlisted"], refused[1])))
     print(f"\nright attempts that pass      {total['right', 'passed']} of {total['right']}")
     print(f"wrong attempts refused        {total['wrong'] - total['wrong', 'passed']} of {total['wrong']}")
     print(f"wrong attempts named          {total['wrong', 'own']} of {total['wrong']}", end="")

@@ -8,11 +8,14 @@ coincide. `trials`, `right` and `mistakes` in each check are these three; `judge
 A check never raises and shows no traceback. It returns a `Verdict` also for code that raises, runs for ever, returns
 something else, or changes its inputs.
 
-The checks stand in one module for each notebook, what several share in shared.py, the engine in judge.py and
-answers.py. The words of the misconceptions stand in misconceptions.toml.
+`progress("02")` says how many exercises of a notebook have passed since the kernel started.
+
+The checks stand in one module for each notebook, what several share in shared.py, the engine in judge.py, answers.py
+and hints.py. The words of the misconceptions stand in misconceptions.toml.
 """
 
 # ruff: noqa: F401  # handed on to the notebooks
+from .judge import progress
 from .notebook_01 import check_pad_batch, check_sentence_b_start, check_wordpiece
 from .notebook_02 import check_attention, check_softmax, check_weights_of_head
 from .notebook_03 import (

@@ -49,7 +49,7 @@ def read_tensor(value, what="result", lists=False):
             pass
     if isinstance(value, tuple) and value:
         raise Unreadable(f"You returned {several(value)}. Return one tensor, the {what}, alone.")
-    expected = "" if value is None else ". A tensor is expected."
+    expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
     if isinstance(value, np.ndarray):
         expected = ". Return a tensor: torch.from_numpy makes one of it."
     elif isinstance(value, list):
@@ -67,7 +67,7 @@ def output_and_weights(raw):
     """Read an output, alone or followed by the weights: a tuple, or a list of two tensors."""
     if type(raw) is list and len(raw) == 2 and all(isinstance(part, torch.Tensor) for part in raw):
         raw = tuple(raw)
-    if isinstance(raw, tuple) and raw and isinstance(raw[0], torch.Tensor | np.ndarray):
+    if isinstance(raw, tuple) and raw:
         answer = {"output": read_tensor(raw[0], "output")}
         if len(raw) > 1 and isinstance(raw[1], torch.Tensor):
             answer["weights"] = read_tensor(raw[1], "weights")
@@ -129,9 +129,15 @@ def agrees(answer, expected):
         elif mine.shape != value.shape:
             if name != "weights":
                 return False
-        elif not torch.allclose(mine, value.to(torch.float64), rtol=1e-4, atol=2e-5, equal_nan=True):
+        elif not close(mine, value).all():
             return False
     return True
+
+
+def close(mine, value):
+    """Say for each number whether it is the same, to 4 decimals."""
+    mine, value = mine.to(torch.float64), value.to(torch.float64)
+    return torch.isclose(mine, value, rtol=1e-4, atol=2e-5, equal_nan=True)
 
 
 def what_differs(answer, expected):
@@ -152,6 +158,8 @@ def what_differs(answer, expected):
             place, found, right = first_difference(mine, value)
             broken = mine.isnan().sum().item()
             nan = f" {broken} of your {mine.numel()} numbers are nan." if broken > value.isnan().sum() else ""
+            if value.dtype == torch.bool:
+                return f"At {place} your {name} is {found}; expected is {right}."
             return f"The number at {place} of your {name} is {found}; expected is {right}.{nan}{row_sums(answer)}"
     return "Your answer differs."
 
@@ -175,8 +183,9 @@ def first_difference(mine, value):
     """Return the first place where two tensors differ clearly, and what stands there in each, in words.
 
     Clearly: by half of the largest difference. Two decimals, as more could differ between two computers; three where
-    two do not show it.
+    two do not show it. Where a right one is True or False, so is what is told.
     """
+    truth = {"1": "True", "0": "False"} if value.dtype == torch.bool else {}
     mine, value = mine.to(torch.float64), value.to(torch.float64)
     apart = (mine - value).abs().nan_to_num(math.inf, math.inf)
     apart = apart.masked_fill((mine == value) | (mine.isnan() & value.isnan()), 0)
@@ -185,7 +194,7 @@ def first_difference(mine, value):
     texts = [in_words(numbers[place].item(), 2) for numbers in (mine, value)]
     if texts[0] == texts[1]:
         texts = [in_words(numbers[place].item(), 3) for numbers in (mine, value)]
-    return list(place), *texts
+    return list(place), *(truth.get(text, text) for text in texts)
 
 
 def in_words(number, decimals):

@@ -10,9 +10,13 @@ import ctypes
 import dis
 import functools
 import html
+import importlib
+import inspect
+import json
 import linecache
 import random
 import re
+import sys
 import threading
 import tomllib
 import traceback
@@ -26,9 +30,11 @@ import torch
 from torch import nn
 
 from .answers import Unreadable, agrees, first_difference, kind_of, output_and_weights, what_differs
+from .hints import in_short, right_so_far
 
 # exercise -> its home and, for each misconception, what the learner did, why it matters and where to read.
 WORDS = tomllib.loads((Path(__file__).parent / "misconceptions.toml").read_text(encoding="utf-8"))
+COURSE = Path(__file__).parents[2]
 
 LIMIT = 10.0  # seconds that an attempt may take
 NOT_ATTEMPTED = "not attempted yet"
@@ -41,12 +47,16 @@ LOOK = {"passed": ("✓", "#009E73"), "not yet": ("✗", "#D55E00"), NOT_ATTEMPT
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says: `passed`, the identifier of the `misconception` (or None), and a `message`."""
+    """What a check says: `passed`, the identifier of the `misconception` (or None), and a `message`.
+
+    `look` is where to look, a notebook's number and a heading in it (or None).
+    """
 
     exercise: str
     passed: bool
     misconception: str | None
     message: str
+    look: tuple | None = None
 
     def _head(self):
         """Return sign, words and colour of the first line."""
@@ -54,31 +64,70 @@ class Verdict:
         words = f"{self.exercise}: {state}" + (f" ({self.misconception})" if self.misconception else "")
         return LOOK[state][0], words, LOOK[state][1]
 
+    def _place(self):
+        """Return in words where to look."""
+        return f"notebook {self.look[0]}, section “{self.look[1]}”"
+
     def __repr__(self):
         sign, words, _ = self._head()
-        return f"{sign} {words}" + ("" if self.message == NOT_ATTEMPTED else f"\n{self.message}")
+        told = [] if self.message == NOT_ATTEMPTED else [self.message]
+        told += [f"Where to look: {self._place()}."] if self.look else []
+        return "\n".join([f"{sign} {words}", *told])
 
     def _repr_html_(self):
         sign, words, colour = self._head()
-        body = "" if self.message == NOT_ATTEMPTED else f"<br>{html.escape(self.message)}"
-        body = body.replace("\n", "<br>")
-        style = f"border-left: 6px solid {colour}; background: {colour}22; padding: 8px 12px; max-width: 50em"
-        return f'<div style="{style}"><b>{sign} {html.escape(words)}</b>{body}</div>'
+        told = [] if self.message == NOT_ATTEMPTED else html.escape(self.message).split("\n")
+        if self.look:
+            place, address = html.escape(self._place()), address_of(*self.look)
+            link = f'<a href="{html.escape(address)}">{place}</a>' if address else place
+            told.append(f"Where to look: {link}.")
+        return boxed(colour, "<br>".join([f"<b>{sign} {html.escape(words)}</b>", *told]))
 
 
-def refused(exercise, seen, name=None):
+def boxed(colour, words):
+    """Return a line or more of HTML in a box of this colour."""
+    style = f"border-left: 6px solid {colour}; background: {colour}22; padding: 8px 12px; max-width: 50em"
+    return f'<div style="{style}">{words}</div>'
+
+
+@functools.cache
+def address_of(number, heading):
+    """Return the address of the cell with this heading in the notebook with this number, or None.
+
+    JupyterLab opens a notebook beside this one at a cell. Colab does not know the notebooks beside this one: there
+    the address is that of the published course, if there is one.
+    """
+    for path in (COURSE / "notebooks").glob(f"{number}_*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else []
+            if not any(line.startswith("#") and line.lstrip("#") == f" {heading}" for line in lines):
+                continue
+            if "google.colab" not in sys.modules:
+                return f"{path.name}#cell-id={cell['id']}"
+            settings = tomllib.loads((COURSE / "pyproject.toml").read_text(encoding="utf-8"))
+            owner = settings["tool"]["course"]["repository"]
+            if not owner.startswith("-"):  # as the placeholder does
+                colab = f"https://colab.research.google.com/github/{owner}/blob/main/notebooks"
+                return f"{colab}/{path.name}#scrollTo={cell['id']}"
+    return None
+
+
+def refused(exercise, seen, name=None, hint=""):
     """Return the `Verdict` of a wrong attempt: what was seen, what misconception it is and why, where to look.
 
-    A name without words in misconceptions.toml is left out: the learner still hears what was seen.
+    A name without words in misconceptions.toml is left out: the learner still hears what was seen. Without a name
+    the `hint` says what is right so far.
     """
     own = WORDS.get(exercise, {})
     told = WORDS.get("shared", {}).get(name, {}) | own.get(name, {})
     if not {"did", "why"} <= told.keys():
         name, told = None, {}
-    lines = [seen, f"{told['did']} {told['why']}"] if told else [seen]
-    if where := told.get("look", own.get("home")):
-        lines.append(f"Where to look: notebook {where[0]}, section “{where[1]}”.")
-    return Verdict(exercise, False, name, "\n".join(lines))
+    said = f"{told['did']} {told['why']}" if told else hint
+    home = own.get("home")
+    look = told.get("look", home)
+    if home and look[0] > home[0]:  # words that several exercises share: no pointer to a later notebook
+        look = None
+    return Verdict(exercise, False, name, "\n".join(filter(None, [seen, said])), look and tuple(look))
 
 
 class NotAttempted(Exception):
@@ -95,7 +144,9 @@ def safely(check):
             with steady():
                 if untouched(attempt):
                     raise NotAttempted
-                return check(attempt)
+                verdict = check(attempt)
+                PASSED.update([exercise] * verdict.passed)
+                return verdict
         except NotAttempted:
             return Verdict(exercise, False, None, NOT_ATTEMPTED)
         except Unreadable as unreadable:
@@ -104,6 +155,35 @@ def safely(check):
             return refused(exercise, f"Your code cannot be checked: {type(error).__name__}.")
 
     return checked
+
+
+PASSED = set()  # the exercises that have passed since the kernel started; stored nowhere else
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How many exercises of a notebook have `passed` since the kernel started, and which are `open`."""
+
+    passed: tuple
+    open: tuple
+
+    def __repr__(self):
+        line = (
+            f"{len(self.passed)} of {len(self.passed + self.open)} exercises passed since the kernel started."
+        )
+        return f"{line} Open: {', '.join(self.open)}." if self.open else line
+
+    def _repr_html_(self):
+        return boxed(LOOK[NOT_ATTEMPTED if self.open else "passed"][1], repr(self))
+
+
+def progress(number):
+    """Return the `Progress` in the notebook with this number, such as "02"."""
+    checks = vars(importlib.import_module(f".notebook_{number}", __package__))
+    names = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
+    return Progress(
+        tuple(name for name in names if name in PASSED), tuple(name for name in names if name not in PASSED)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the judgement
@@ -122,43 +202,93 @@ def judge(exercise, attempt, trials, right, mistakes, read=output_and_weights, s
     ran = run_attempt(call or attempt, trials)
     if isinstance(ran.error, NotImplementedError):
         raise NotAttempted
-    problem = None
-    for inputs, result in ran.results:
-        seen, name = compared(inputs, result, right, mistakes, read, signs or {})
-        if name:
-            return refused(exercise, seen, name)
-        problem = problem or seen
+    told = [compared(inputs, result, right, read) for inputs, result in ran.results]
+    wrong = [one for one in told if one.seen]
+    name, shown = fitting(told, mistakes, signs or {})
+    if name:
+        return refused(exercise, tried(attempt, shown.inputs) + shown.seen, name)
     if ran.changed:
         return refused(exercise, f"After your code ran, {ran.changed}", "changes_its_input")
-    if problem or ran.timed_out or ran.error is not None:
-        return refused(exercise, problem or why_not_run(ran))
+    if wrong or ran.timed_out or ran.error is not None:
+        seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
+        return refused(exercise, tried(attempt, inputs) + seen, None, right_so_far(told, trials))
     return Verdict(exercise, True, None, f"Your answer was right on all {len(trials)} test inputs.")
 
 
-def compared(inputs, result, right, mistakes, read, signs):
-    """Return what is wrong with the result of one trial, and which misconception it shows; None where nothing is."""
+class Compared(NamedTuple):
+    """One trial: its inputs, what is wrong with the result (or None), and if it could be read, what was compared."""
+
+    inputs: tuple
+    seen: str | None
+    answer: dict | None = None
+    expected: dict | None = None
+
+
+def compared(inputs, result, right, read):
+    """Return the result of one trial as a `Compared`."""
     try:
         answer, expected = read(result), right(*inputs)
-        if agrees(answer, expected):
-            return None, None
-        told = (name for name, shows in signs.items() if shows(inputs, answer))
-        return what_differs(answer, expected), fitting(inputs, answer, mistakes) or next(told, None)
+        seen = None if agrees(answer, expected) else what_differs(answer, expected)
+        return Compared(inputs, seen, answer, expected)
     except Unreadable as unreadable:
-        return str(unreadable), None
+        return Compared(inputs, str(unreadable))
     except Exception as error:  # whatever came back: no traceback of the course
-        return f"Your result is {kind_of(result)} and cannot be read: {type(error).__name__}.", None
+        return Compared(
+            inputs, f"Your result is {kind_of(result)} and cannot be read: {type(error).__name__}."
+        )
 
 
-def fitting(inputs, answer, mistakes):
-    """Return the identifier of the first misconception that would give this answer, or None."""
+def fitting(told, mistakes, signs):
+    """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
+
+    One that explains every answer comes first. None may be contradicted by a right answer, where it would give another
+    one: what fits a single trial may do so by accident.
+    """
+    read = [one for one in told if one.answer is not None]
+    wrong = [one for one in read if one.seen]
+    for one in wrong:
+        if {"output", "weights"} <= one.answer.keys() and agrees(exchanged(one.answer), one.expected):
+            return "weights_first", one
+    partly = None
     for name, likes in mistakes.items():
-        for like in likes:
-            try:
-                if agrees(answer, like(*inputs)):
-                    return name
-            except (RuntimeError, IndexError, ValueError):  # this misconception cannot happen on these inputs
-                continue
-    return None
+        fits = [(one, would_give(one, likes)) for one in read]
+        shown = [one for one, fit in fits if fit and one.seen]
+        unexplained = [one for one, fit in fits if fit is False]
+        if shown and not unexplained:
+            return name, shown[0]
+        if shown and all(one.seen for one in unexplained):
+            partly = partly or (name, shown[0])
+    for name, shows in signs.items():
+        for one in wrong:
+            with suppress(Exception):  # this answer is not what the sign looks at
+                if shows(one.inputs, one.answer):
+                    return name, one
+    return partly or (None, None)
+
+
+def exchanged(answer):
+    """Return an answer with output and weights in each other's place."""
+    return answer | {"output": answer["weights"], "weights": answer["output"]}
+
+
+def would_give(one, likes):
+    """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
+    fits = []
+    for like in likes:
+        with suppress(Exception):  # this misconception cannot happen on these inputs
+            fits.append(agrees(one.answer, like(*one.inputs)))
+    return any(fits) if fits else None
+
+
+def tried(attempt, inputs):
+    """Return a sentence with the inputs that are short, by the names that the learner gave them, or nothing."""
+    names = [""] * len(inputs or ())
+    with suppress(Exception):  # no signature
+        function = attempt.forward if isinstance(attempt, type) else attempt
+        named = [part.name for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
+    told = [name + text for name, value in zip(names, inputs or (), strict=True) if (text := in_short(value))]
+    return f"Tried with {', '.join(told)}. " if told and len(", ".join(told)) < 120 else ""
 
 
 # ------------------------------------------------------------------------------------------- running an attempt
@@ -175,6 +305,7 @@ class Ran(NamedTuple):
     error: BaseException | None
     timed_out: bool
     changed: str | None
+    failed: tuple | None  # the inputs of the error
 
 
 @contextmanager
@@ -209,7 +340,7 @@ def run_attempt(function, trials):
         except Stopped:
             raise
         except BaseException as error:  # the other trials may still show what is wrong
-            errors.append(error)
+            errors.append((error, inputs))
         changed.extend(filter(None, map(what_changed, given, inputs)))
 
     def work():
@@ -226,8 +357,8 @@ def run_attempt(function, trials):
         finally:
             timed_out = thread.is_alive()
             stop_thread(thread)
-    error = errors[0] if errors and not timed_out else None
-    return Ran(list(results), error, timed_out, changed[0] if changed else None)
+    error, failed = errors[0] if errors and not timed_out else (None, None)
+    return Ran(list(results), error, timed_out, changed[0] if changed else None, failed)
 
 
 def stop_thread(thread):
@@ -267,7 +398,7 @@ def what_changed(now, before):
             return f"an input of the shape {tuple(before.shape)} has now the shape {tuple(now.shape)}."
         if not torch.equal(now, before):
             place, after, old = first_difference(now, before)
-            return f"the number at {place} of an input was {old} and is now {after}."
+            return f"an input was {old} at {place} and is now {after}."
     elif isinstance(before, list | tuple):
         if len(now) != len(before):
             return f"an input had {len(before)} entries and has now {len(now)}."
@@ -317,5 +448,5 @@ def why_not_run(ran):
 
 def of_a_library(file):
     """Say whether a file belongs to the course, to PyTorch or to another package, not to the learner."""
-    ours, torch_folder = Path(__file__).parents[1], Path(torch.__file__).parent
+    ours, torch_folder = COURSE / "utils", Path(torch.__file__).parent
     return ours in file.parents or torch_folder in file.parents or "site-packages" in file.parts

@@ -32,7 +32,7 @@ def read_mask(raw):
 
 def mask_answer(mask):
     """Return the right answer for a mask, (query, key)."""
-    return {"mask": mask.to(torch.float64), "dtype": FINE}
+    return {"mask": mask.bool(), "dtype": FINE}
 
 
 @safely
@@ -68,7 +68,7 @@ def check_padding_mask(attempt):
     def right(attention_mask):
         batch, key = attention_mask.shape
         mask = attention_mask[:, None, None, :].expand(batch, 5, key, key)
-        return {met: mask.to(torch.float64), "dtype": FINE}
+        return {met: mask.bool(), "dtype": FINE}
 
     mistakes = {
         "inverted": [lambda mask: {met: right(1 - mask)[met]}],

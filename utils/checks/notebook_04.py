@@ -1,5 +1,6 @@
 """The checks of notebook 04: heads cut out of a projection, and multi-head attention whole."""
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .answers import Unreadable, alone
+from .answers import Unreadable, alone, output_and_weights
 from .judge import judge, refused, safely
 from .shared import built, linear_layer, made_numbers, scaled_scores
 
@@ -15,7 +16,11 @@ from .shared import built, linear_layer, made_numbers, scaled_scores
 @safely
 def check_split_heads(attempt):
     """Check `attempt(projected, num_heads)`: (batch, seq, hidden_size) cut into (batch, heads, seq, head_dim)."""
-    trials = [(made_numbers(2, 4, 6), 3), (made_numbers(1, 5, 8, start=2), 2)]
+    trials = [
+        (made_numbers(2, 4, 6), 3),
+        (made_numbers(1, 5, 20, start=2), 4),
+        (made_numbers(3, 20, 4, start=4).mT, 4),  # as many tokens for each head; not contiguous
+    ]
 
     def right(projected, num_heads):
         return {"result": torch.stack(projected.chunk(num_heads, dim=-1), dim=1)}
@@ -30,14 +35,23 @@ def check_split_heads(attempt):
     mistakes = {
         "view_without_transpose": [like(lambda x, b, s, n, d: x.reshape(b, n, s, d))],
         "heads_interleaved": [like(lambda x, b, s, n, d: x.reshape(b, s, d, n).permute(0, 3, 1, 2))],
-        "heads_not_in_front": [like(lambda x, b, s, n, d: x.reshape(b, s, n, d))],
+        "heads_not_in_front": [
+            like(lambda x, b, s, n, d: x.reshape(b, s, n, d)),
+            like(lambda x, b, s, n, d: x.reshape(b, s, n, d).mT),
+        ],
+        "heads_before_batch": [like(lambda x, b, s, n, d: x.reshape(b, s, n, d).permute(2, 0, 1, 3))],
+        "head_axes_exchanged": [like(lambda x, b, s, n, d: x.reshape(b, s, n, d).permute(0, 2, 3, 1))],
+        "sizes_exchanged": [like(lambda x, b, s, n, d: x.reshape(b, s, d, n).transpose(1, 2))],
+        "tokens_cut": [
+            like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=1), dim=1)),
+        ],
     }
     return judge("split_heads", attempt, trials, right, mistakes, alone("result"))
 
 
 # ------------------------------------------------------------------------------------------ multi-head attention
 
-HIDDEN_SIZE, NUM_HEADS, HEAD_DIM = 6, 3, 2
+SIZES = [(6, 3), (20, 4)]  # hidden_size and heads: more heads than numbers in each, and fewer
 
 
 @safely
@@ -49,43 +63,75 @@ def check_multi_head_attention(attempt):
     output, (batch, seq, hidden_size), alone or with the weights. Peer: nn.MultiheadAttention with equal weights.
     """
     exercise = "multi_head_attention"
-    module = built(attempt, HIDDEN_SIZE, NUM_HEADS)
-    layers = layers_of(module)
-    weights = layers.heads[0][0]
-    if len(weights) > 1 and torch.equal(weights[0], weights[1]):
-        seen = f"Two heads start with the number {weights[0, 0, 0]:.2f}."
-        return refused(exercise, seen, "heads_share_weights")
+    modules = [built(attempt, *sizes) for sizes in SIZES]
+    heads = getattr(modules[0], "heads", None)
+    if isinstance(heads, list | tuple):
+        seen = f"Your `heads` is a {type(heads).__name__} of {len(heads)}, and PyTorch sees none of their weights."
+        return refused(exercise, seen, "heads_in_plain_list")
+    held = [layers_of(module, *sizes) for module, sizes in zip(modules, SIZES, strict=True)]
+    if found := held[0].wrong_at_sight():
+        return refused(exercise, *found)
 
-    def right(hidden_state, mask=None):
-        return peer_answer(layers, hidden_state, mask)
+    def call(place, *inputs):
+        return modules[place](*inputs)
 
-    def unknown(hidden_state, mask=None):
+    def right(place, hidden_state, mask=None):
+        return peer_answer(held[place], hidden_state, mask)
+
+    def unknown(place, hidden_state, mask=None):
         return {"output": torch.full(hidden_state.shape, math.nan)}
 
     some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).bool()
-    states = made_numbers(2, 4, HIDDEN_SIZE) / 2, made_numbers(1, 5, HIDDEN_SIZE, start=8) / 2
-    trials = [(states[0],), (states[1],), (states[0], some)]
-    mistakes = wrong_heads(layers)
-    if layers.fit():
-        return judge(exercise, attempt, trials, right, mistakes, call=module)
+    states = made_numbers(2, 5, 6) / 2, made_numbers(1, 20, 7, start=8).mT / 4, made_numbers(2, 4, 6) / 2
+    large = made_numbers(1, 4, 6, start=3) * 30  # scores of hundreds: an exponential of them is too large
+    trials = [(0, states[0]), (1, states[1]), (0, states[2], some), (0, large), (0, large, some)]
+    mistakes = wrong_heads(held)
+    if all(layers.fit() for layers in held):
+        return judge(exercise, attempt, trials, right, mistakes, read_attention, call=call)
     # No answer is right then. But the output may tell why the sizes are as they are.
     causes = {name: mistakes[name] for name in ("no_output_projection", "heads_summed_not_concatenated")}
-    verdict = judge(exercise, attempt, trials, unknown, causes, call=module)
-    return (
-        verdict if "raised" in verdict.message else refused(exercise, layers.sizes(), verdict.misconception)
-    )
+    verdict = judge(exercise, attempt, trials[:1], unknown, causes, call=call)
+    if "raised" in verdict.message:
+        return verdict
+    wide = "heads_too_wide" if held[0].heads[0][0].shape[1] == held[0].hidden_size else None
+    return refused(exercise, held[0].sizes(), verdict.misconception or wide)
+
+
+def read_attention(raw):
+    """Read an output, alone or followed by the weights, and whether there were two tensors."""
+    answer = output_and_weights(raw)
+    return answer | {"a pair": "weights" in answer}
 
 
 class Layers(NamedTuple):
     """The weights and biases of the learner's module."""
 
+    hidden_size: int
+    num_heads: int
     heads: list  # for query, key and value: (heads, head_dim, hidden_size) and (heads, head_dim)
     output: tuple | None  # (hidden_size, hidden_size) and (hidden_size,)
 
+    def head_dim(self):
+        return self.hidden_size // self.num_heads
+
     def fit(self):
         """Say whether all sizes are as they should be."""
-        whole = self.output and self.output[0].shape == (HIDDEN_SIZE, HIDDEN_SIZE)
-        return bool(whole) and self.heads[0][0].shape[:2] == (NUM_HEADS, HEAD_DIM)
+        whole = self.output and self.output[0].shape == (self.hidden_size, self.hidden_size)
+        expected = (self.num_heads, self.head_dim(), self.hidden_size)
+        return bool(whole) and all(weight.shape == expected for weight, _ in self.heads)
+
+    def wrong_at_sight(self):
+        """Return a sentence and a name for what the weights alone show, or None."""
+        for name, (weight, _) in zip(("query", "key", "value"), self.heads, strict=True):
+            if weight.shape[-1] == self.head_dim():
+                seen = (
+                    f"Your layer `{name}` takes {weight.shape[-1]} numbers; a token has {self.hidden_size}."
+                )
+                return seen, "heads_get_slices"
+            if len(weight) > 1 and torch.equal(weight[0], weight[1]):
+                seen = f"In the layer `{name}` two heads start with the number {weight[0, 0, 0]:.2f}."
+                return seen, "heads_share_weights"
+        return None
 
     def sizes(self):
         """Return a sentence about sizes that are not as they should be."""
@@ -103,31 +149,33 @@ class Layers(NamedTuple):
         return F.linear(merged, *self.output) if fits else merged
 
 
-def layers_of(module):
+def layers_of(module, hidden_size, num_heads):
     """Return the `Layers` of the learner's module, or raise `Unreadable`."""
     return Layers(
-        [projection(module, name) for name in ("query", "key", "value")],
+        hidden_size,
+        num_heads,
+        [projection(module, name, hidden_size, num_heads) for name in ("query", "key", "value")],
         linear_layer(module, "output") if hasattr(module, "output") else None,
     )
 
 
-def projection(module, name):
+def projection(module, name, hidden_size, num_heads):
     """Return weights (heads, head_dim, hidden_size) and biases (heads, head_dim) of the layers with this name."""
-    heads = getattr(module, "heads", None)
-    if isinstance(heads, nn.ModuleList):
+    heads, head_dim = getattr(module, "heads", None), hidden_size // num_heads
+    if isinstance(heads, nn.ModuleList | nn.Sequential):
         weights, biases = zip(*(linear_layer(head, name) for head in heads), strict=True)
         return torch.stack(weights), torch.stack(biases)
     weight, bias = linear_layer(module, name)
-    if len(weight) == HEAD_DIM:  # one projection for all heads
-        return weight.expand(NUM_HEADS, -1, -1), bias.expand(NUM_HEADS, -1)
-    if len(weight) == HIDDEN_SIZE:
-        return weight.reshape(NUM_HEADS, HEAD_DIM, -1), bias.reshape(NUM_HEADS, HEAD_DIM)
-    raise Unreadable(f"Your layer `{name}` makes {len(weight)} numbers; {HIDDEN_SIZE} are needed.")
+    if len(weight) == head_dim:  # one projection for all heads
+        return weight.expand(num_heads, -1, -1), bias.expand(num_heads, -1)
+    if len(weight) == hidden_size:
+        return weight.reshape(num_heads, head_dim, -1), bias.reshape(num_heads, head_dim)
+    raise Unreadable(f"Your layer `{name}` makes {len(weight)} numbers; {hidden_size} are needed.")
 
 
 def peer_answer(layers, hidden_state, mask):
     """Return what nn.MultiheadAttention computes with the learner's weights."""
-    peer = nn.MultiheadAttention(HIDDEN_SIZE, NUM_HEADS, batch_first=True).eval()
+    peer = nn.MultiheadAttention(layers.hidden_size, layers.num_heads, batch_first=True).eval()
     with torch.no_grad():
         peer.in_proj_weight.copy_(torch.cat([weight.flatten(0, 1) for weight, _ in layers.heads]))
         peer.in_proj_bias.copy_(torch.cat([bias.flatten() for _, bias in layers.heads]))
@@ -139,34 +187,143 @@ def peer_answer(layers, hidden_state, mask):
     return {"output": output, "weights": weights}
 
 
-def wrong_heads(layers):
+def wrong_heads(held):
     """Return what misconceptions of multi-head attention would compute with the learner's weights."""
 
     def like(**changed):
-        return lambda hidden_state, mask=None: {"output": attend(layers, hidden_state, mask, **changed)}
+        return lambda place, state, mask=None: {"output": attend(held[place], state, mask, **changed)}
 
-    def only_head_obeys(place):
-        def obeys(mask, heads):
+    def with_mask(weigh):
+        """Compute with weights made from (scores, mask), where there is a mask."""
+
+        def weights(scores, mask):
             if mask is None:
                 raise ValueError("this shows only with a mask")
-            return mask | (torch.arange(heads)[:, None, None] != place % heads)
+            return weigh(scores, mask)
 
-        return obeys
+        return like(weigh=weights)
 
+    def divided(divisor):
+        return like(weigh=lambda scores, mask: hidden(divisor(scores), mask).softmax(dim=-1))
+
+    def one_head_obeys(place):
+        def weigh(scores, mask):
+            others = torch.arange(scores.shape[1])[:, None, None] != place % scores.shape[1]
+            return hidden(scores, mask | others).softmax(dim=-1)
+
+        return with_mask(weigh)
+
+    def filled(filling):
+        return with_mask(lambda scores, mask: filling(scores, mask).softmax(dim=-1))
+
+    def over(axis):
+        def weigh(scores, mask):
+            if mask is not None:
+                raise ValueError("this shows without a mask, and gives nan with one")
+            return scores.softmax(dim=axis)
+
+        return like(weigh=weigh)
+
+    def by_hand(scores, mask):
+        powers = hidden(scores, mask).exp()
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+    def weights_first(place, state, mask=None):
+        answer = peer_answer(held[place], state, mask)
+        return {"output": answer["weights"], "weights": answer["output"], "a pair": True}
+
+    def weights_alone(place, state, mask=None):
+        return {"output": peer_answer(held[place], state, mask)["weights"], "a pair": False}
+
+    def one_head(place, state, mask=None):
+        whole = [
+            (weight.reshape(1, -1, weight.shape[-1]), bias.reshape(1, -1))
+            for weight, bias in held[place].heads
+        ]
+        return {"output": attend(held[place]._replace(heads=whole), state, mask)}
+
+    def with_input(place, state, mask=None):
+        return {"output": state + peer_answer(held[place], state, mask)["output"]}
+
+    def layer_left_out(which):
+        def compute(place, state, mask=None):
+            layers = held[place]
+            unit = torch.eye(layers.hidden_size).reshape(layers.num_heads, layers.head_dim(), -1)
+            none = torch.zeros(layers.num_heads, layers.head_dim())
+            heads = [(unit, none) if i in which else head for i, head in enumerate(layers.heads)]
+            return {"output": attend(layers._replace(heads=heads), state, mask)}
+
+        return compute
+
+    mixed = set(itertools.product(range(3), repeat=3)) - {(0, 1, 2), (1, 0, 2)}
     return {
         "view_without_transpose": [like(split=by_view), like(split=by_view, join=as_it_lies)],
-        "merge_without_transpose": [like(join=as_it_lies)],
+        "merge_without_transpose": [like(join=as_it_lies), like(join=as_it_lies_turned)],
+        "heads_interleaved": [
+            like(split=every_nth),
+            like(join=number_by_number),
+            like(split=every_nth, join=number_by_number),
+        ],
+        "not_split": [one_head],
         "heads_share_weights": [like(share=0), like(share=-1)],
-        "scaled_by_hidden_size": [like(divisor=math.sqrt(HIDDEN_SIZE)), like(divisor=HIDDEN_SIZE)],
+        "scaled_by_hidden_size": [like(divisor=lambda q: math.sqrt(hidden_of(q))), like(divisor=hidden_of)],
+        "no_scaling": [like(divisor=lambda q: 1)],
+        "scaled_by_d": [like(divisor=lambda q: q.shape[-1])],
+        "scaled_by_num_heads": [
+            like(divisor=lambda q: math.sqrt(q.shape[1])),
+            like(divisor=lambda q: q.shape[1]),
+        ],
+        "scaled_by_sequence_length": [
+            like(divisor=lambda q: math.sqrt(q.shape[-2])),
+            like(divisor=lambda q: q.shape[-2]),
+        ],
+        "no_softmax": [
+            like(weigh=lambda scores, mask: scores),
+            like(weigh=lambda scores, mask: scores, divisor=lambda q: 1),
+        ],
+        "overflow_on_large_scores": [like(weigh=by_hand)],
+        "softmax_over_queries": [over(-2)],
+        "softmax_over_batch": [over(0), over(1)],
+        "query_key_swapped": [
+            like(order=(1, 0, 2)),
+            like(weigh=lambda scores, mask: hidden(scores, mask).softmax(dim=-1).mT),
+            like(weigh=lambda scores, mask: hidden(scores.mT, mask).softmax(dim=-1)),
+        ],
+        "layers_mixed_up": [like(order=order) for order in sorted(mixed)],
+        "layer_unused": [
+            layer_left_out(which) for which in [{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}]
+        ],
+        "weights_first": [weights_first],
+        "value_ignored": [weights_alone],
+        "residual_added": [with_input],
         "no_output_projection": [like(last=lambda merged: merged)],
         "heads_summed_not_concatenated": [
             like(join=lambda per_head: per_head.sum(dim=1)),
             like(join=lambda per_head: per_head.mean(dim=1)),
-            like(join=lambda per_head: per_head.sum(dim=1).repeat(1, 1, NUM_HEADS)),
-            like(join=lambda per_head: per_head.mean(dim=1).repeat(1, 1, NUM_HEADS)),
+            like(join=lambda per_head: per_head.sum(dim=1).repeat(1, 1, per_head.shape[1])),
+            like(join=lambda per_head: per_head.mean(dim=1).repeat(1, 1, per_head.shape[1])),
         ],
-        "mask_only_for_one_head": [like(obeys=only_head_obeys(place)) for place in range(NUM_HEADS)],
+        "mask_only_for_one_head": [one_head_obeys(place) for place in range(3)],
+        "mask_ignored": [with_mask(lambda scores, mask: scores.softmax(dim=-1))],
+        "mask_inverted": [with_mask(lambda scores, mask: hidden(scores, ~mask).softmax(dim=-1))],
+        "mask_turned": [with_mask(lambda scores, mask: hidden(scores, mask.mT).softmax(dim=-1))],
+        "mask_after_softmax": [with_mask(lambda scores, mask: scores.softmax(dim=-1) * mask)],
+        "mask_not_minus_infinity": [
+            *(filled(lambda scores, mask, x=x: scores.masked_fill(~mask, x)) for x in (0.0, -1.0, -10.0)),
+            filled(lambda scores, mask: scores + mask.float()),
+            filled(lambda scores, mask: scores - (~mask).float()),
+        ],
     }
+
+
+def hidden(scores, mask):
+    """Return scores with minus infinity where the mask forbids."""
+    return scores if mask is None else scores.masked_fill(~mask, -math.inf)
+
+
+def hidden_of(per_head):
+    """Return hidden_size, given one part of all heads."""
+    return per_head.shape[1] * per_head.shape[-1]
 
 
 def side_by_side(per_head):
@@ -179,29 +336,52 @@ def as_it_lies(per_head):
     return per_head.reshape(per_head.shape[0], per_head.shape[2], -1)
 
 
+def as_it_lies_turned(per_head):
+    """Join heads in the same way after an exchange of their last two axes."""
+    return per_head.mT.reshape(per_head.shape[0], per_head.shape[2], -1)
+
+
+def number_by_number(per_head):
+    """Join heads so that neighbours come from different heads."""
+    return per_head.permute(0, 2, 3, 1).flatten(2)
+
+
 def by_view(per_head):
     """Cut the projection into heads by view alone, given the heads as they should be."""
     return side_by_side(per_head).reshape(per_head.shape)
 
 
+def every_nth(per_head):
+    """Cut the projection so that each head takes every n-th number, given the heads as they should be."""
+    return side_by_side(per_head).unflatten(-1, (-1, per_head.shape[1])).permute(0, 3, 1, 2)
+
+
 def attend(
-    layers, hidden_state, mask, split=None, join=side_by_side, divisor=None, share=None, obeys=None, last=None
+    layers,
+    hidden_state,
+    mask,
+    order=(0, 1, 2),
+    split=None,
+    join=side_by_side,
+    divisor=None,
+    share=None,
+    weigh=None,
+    last=None,
 ):
     """Return multi-head attention with the learner's weights, right but for the step that is given.
 
-    `split` and `join` change how heads are cut and joined, `divisor` divides the scores, `share` is the one head
-    whose weights all use, `obeys(mask, heads)` makes another mask, `last` stands for the layer `output`.
+    `order` says which layer makes query, key and value, `split` and `join` change how heads are cut and joined,
+    `divisor(query)` divides the scores, `share` is the one head whose weights all use, `weigh(scores, mask)` makes
+    the weights, `last` stands for the layer `output`.
     """
     per_head = []
-    for weight, bias in layers.heads:
+    for which in order:
+        weight, bias = layers.heads[which]
         if share is not None:
             weight, bias = weight[[share] * len(weight)], bias[[share] * len(bias)]
         part = torch.einsum("bsi,hdi->bhsd", hidden_state, weight) + bias[:, None]
         per_head.append(split(part) if split else part)
     query, key, value = per_head
-    scores = query @ key.mT / divisor if divisor else scaled_scores(query, key)
-    if obeys:
-        mask = obeys(mask, scores.shape[1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return (last or layers.project)(join(scores.softmax(dim=-1) @ value))
+    scores = query @ key.mT / divisor(query) if divisor else scaled_scores(query, key)
+    weights = weigh(scores, mask) if weigh else hidden(scores, mask).softmax(dim=-1)
+    return (last or layers.project)(join(weights @ value))

@@ -1,11 +1,14 @@
 """The checks of notebook 09: what a decoder reads, how it writes, and attention to another text."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 
 from .answers import Unreadable, whole_numbers
 from .judge import judge, safely
-from .shared import built, linear_layer, made_numbers, right_attention
+from .notebook_04 import read_attention
+from .shared import built, linear_layer, made_numbers, right_attention, scaled_scores, wrong_attention
 
 
 @safely
@@ -16,7 +19,12 @@ def check_shift_right(attempt):
     """
     from transformers.models.bart.modeling_bart import shift_tokens_right
 
-    trials = [(torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]]), 1), (torch.tensor([[4, 2, 0], [3, 7, 2]]), 9)]
+    trials = [
+        (torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]]), 1),
+        (torch.tensor([[4, 2, 0], [3, 7, 2], [7, 7, 2]]), 9),
+        (torch.tensor([[6, 8], [3, 8], [3, 4], [2, 2]]).mT, 5),  # not contiguous
+        (torch.tensor([[7, 3, 2]]), 4),
+    ]
 
     def answer(ids):
         return {"ids": ids}
@@ -27,6 +35,14 @@ def check_shift_right(attempt):
     def start(labels, start_id):
         return torch.full_like(labels[:, :1], start_id)
 
+    def started_with(start_id):
+        return lambda x, s: right(x, start_id)
+
+    def start_in_first_row(labels, start_id):
+        shifted = labels.roll(1, dims=1)
+        shifted[0, 0] = start_id
+        return answer(shifted)
+
     mistakes = {
         "shifted_left": [
             lambda x, s: answer(torch.cat([x[:, 1:], start(x, s)], dim=1)),
@@ -34,17 +50,30 @@ def check_shift_right(attempt):
             lambda x, s: answer(x.roll(-1, dims=1)),
             lambda x, s: answer(x[:, 1:]),
         ],
-        "wraps_around": [lambda x, s: answer(x.roll(1, dims=1))],
+        "wraps_around": [lambda x, s: answer(x.roll(1, dims=1)), lambda x, s: answer(x.roll(1))],
         "one_too_long": [lambda x, s: answer(torch.cat([start(x, s), x], dim=1))],
         "start_replaces_first": [lambda x, s: answer(torch.cat([start(x, s), x[:, 1:]], dim=1))],
+        "not_shifted": [lambda x, s: answer(x)],
+        "start_id_ignored": [started_with(fixed) for fixed in (0, 1, 2)],
+        "no_start": [lambda x, s: answer(x[:, :-1])],
+        "start_at_end": [
+            lambda x, s: answer(torch.cat([x[:, :-1], start(x, s)], dim=1)),
+            lambda x, s: answer(torch.cat([x, start(x, s)], dim=1)),
+        ],
+        "shifted_along_batch": [
+            lambda x, s: answer(x.roll(1, dims=0)),
+            lambda x, s: answer(torch.cat([torch.full_like(x[:1], s), x[:-1]])),
+        ],
+        "start_only_in_first_row": [start_in_first_row],
+        "end_token_dropped": [lambda x, s: right(x.masked_fill(x == 2, 0), s)],
     }
-    return judge("shift_right", attempt, trials, right, mistakes, whole_numbers("ids"))
+    return judge("shift_right", attempt, trials, right, mistakes, whole_numbers("ids", lists=False))
 
 
 # ------------------------------------------------------------------------------------------- greedy decoding
 
-START, END, VOCABULARY = 1, 2, 9
-STORY = [START, 5, 3, 5, 7, END]
+START, VOCABULARY = 1, 10
+STORIES = [[START, 5, 3, 5, 7, 4, 2], [START, 7, 5, 5, 3, 9]]  # each ends with an end token of its own
 
 
 @safely
@@ -54,52 +83,88 @@ def check_greedy_decode(attempt):
     `next_logits(ids)` takes a list of ids and returns scores (len(ids), vocab_size): row i is about the token behind
     place i. The list may begin with the start token or not. It ends with the end token if that comes in time.
     """
+    writers = [writer(story) for story in STORIES]
 
     def right(next_logits, start, end, limit):
-        return {"ids": STORY[1 : limit + 1]}
+        story = STORIES[writers.index(next_logits)]
+        return {"ids": story[1 : limit + 1]}
 
-    def like(view=lambda ids: ids, row=-1, choose=torch.argmax, stops=True):
+    def like(view=lambda ids: ids, pick=lambda scores: scores[-1].argmax(), stops=True, more=0, cut=False):
         def written(next_logits, start, end, limit):
             ids = [start]
-            while len(ids) <= limit and not (stops and ids[-1] == end):
-                ids.append(int(choose(next_logits(view(ids))[row])))
-            return {"ids": ids[1:]}
+            while len(ids) <= limit + more and not (stops and ids[-1] == end):
+                ids.append(int(pick(next_logits(view(ids)))))
+            return {"ids": ids[1:-1] if cut else ids[1:]}
 
         return written
 
     mistakes = {
-        "reads_first_position": [like(row=0)],
+        "reads_first_position": [like(pick=lambda scores: scores[0].argmax())],
+        "reads_one_place_too_early": [like(pick=lambda scores: scores[max(len(scores) - 2, 0)].argmax())],
+        "reads_all_scores": [
+            like(pick=lambda scores: scores.argmax()),
+            like(pick=lambda scores: scores.sum(dim=0).argmax()),
+            like(pick=lambda scores: scores.max(dim=0).values.argmax()),
+        ],
+        "argmax_over_positions": [like(pick=lambda scores: scores.argmax(dim=0)[-1])],
+        "softmax_over_positions": [like(pick=lambda scores: scores.softmax(dim=0)[-1].argmax())],
+        "value_instead_of_id": [
+            like(pick=lambda scores: scores[-1].max()),
+            like(pick=lambda scores: scores[-1].max(), stops=False),
+        ],
         "forgets_what_was_written": [like(view=lambda ids: ids[-1:])],
         "does_not_stop_at_end": [like(stops=False)],
-        "least_likely": [like(choose=torch.argmin)],
+        "stops_at_once": [lambda *inputs: {"ids": right(*inputs)["ids"][:1]}],
+        "least_likely": [like(pick=lambda scores: scores[-1].argmin())],
+        "start_counted": [like(more=-1)],
+        "one_too_many": [like(more=1)],
+        "limit_ignored": [like(more=50)],
+        "end_token_dropped": [like(cut=True)],
     }
 
     def read(raw):
         ids = [int(value) for value in whole_numbers("ids")(raw)["ids"].flatten()]
         return {"ids": ids[1:] if ids[:1] == [START] else ids}
 
-    trials = [(next_logits, START, END, limit) for limit in (8, 3)]
+    trials = [
+        (next_logits, START, story[-1], limit)
+        for next_logits, story in zip(writers, STORIES, strict=True)
+        for limit in (8, 4)
+    ]
     return judge("greedy_decode", attempt, trials, right, mistakes, read)
 
 
-def next_logits(ids):
-    """Return scores (len(ids), vocabulary) that write STORY; off the story, never its start or its end."""
-    ids = [int(value) for value in torch.as_tensor(ids).flatten()]
-    rows = made_numbers(len(ids), VOCABULARY) / 2
-    for place in range(len(ids)):
-        rows[place, favourite(ids[: place + 1])] = 4.0
-        rows[place, (place * 2) % 3 + 6] -= 3.0
-    return rows
+def writer(story):
+    """Return `next_logits(ids)`, which gives scores (len(ids), vocabulary) that write the story.
+
+    Off the story they never write its start or its end. How large the largest score of a row is goes up and down, so
+    that no row stands out among all.
+    """
+
+    def next_logits(ids):
+        ids = [int(value) for value in torch.as_tensor(ids).flatten()]
+        rows = made_numbers(len(ids), VOCABULARY) / 2
+        for place in range(len(ids)):
+            rows[place, favourite(story, ids[: place + 1])] = 4.0 + place // 2 + 2 * (place % 2)
+            rows[place, (place * 2) % 3 + 6] -= 3.0
+        return rows
+
+    return next_logits
 
 
-def favourite(prefix):
+def favourite(story, prefix):
     """Return the token that goes on with these."""
-    if prefix == STORY[: len(prefix)] and len(prefix) < len(STORY):
-        return STORY[len(prefix)]
+    if prefix == story[: len(prefix)] and len(prefix) < len(story):
+        return story[len(prefix)]
     return 3 + (2 * sum(prefix) + len(prefix)) % 6
 
 
 # ------------------------------------------------------------------------------------------- cross-attention
+
+
+# What goes wrong here as it does where a text attends to itself.
+ALIKE = ("no_scaling", "scaled_by_d", "scaled_by_sequence_length", "no_softmax")
+ALIKE += ("softmax_over_queries", "softmax_over_batch")
 
 
 @safely
@@ -109,38 +174,79 @@ def check_cross_attention(attempt):
     It has linear layers `query`, `key` and `value`. hidden_state (batch, query, hidden_size) comes from the decoder,
     memory (batch, key, hidden_size) from the encoder. Peer: F.scaled_dot_product_attention on those layers.
     """
-    hidden_size = 4
-    module = built(attempt, hidden_size)
-    layers = [linear_layer(module, name) for name in ("query", "key", "value")]
-    if any(weight.shape != (hidden_size, hidden_size) for weight, _ in layers):
-        sizes = ", ".join(str(tuple(weight.shape)) for weight, _ in layers)
-        raise Unreadable(f"Each layer takes hidden_size numbers and makes as many. Yours are {sizes}.")
+    modules = {size: built(attempt, size) for size in (4, 6)}
+    layers = {}
+    for size, module in modules.items():
+        layers[size] = [linear_layer(module, name) for name in ("query", "key", "value")]
+        if any(weight.shape != (size, size) for weight, _ in layers[size]):
+            sizes = ", ".join(str(tuple(weight.shape)) for weight, _ in layers[size])
+            raise Unreadable(
+                f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
+            )
 
-    def like(*sources):
-        """Compute with query, key and value from these texts."""
+    def call(hidden_state, memory):
+        return modules[hidden_state.shape[-1]](hidden_state, memory)
 
-        def compute(hidden_state, memory):
-            states = {"decoder": hidden_state, "encoder": memory}
-            parts = [F.linear(states[name], *layer) for name, layer in zip(sources, layers, strict=True)]
-            return right_attention(*parts)
+    def parts(sources, order, hidden_state, memory):
+        """Return query, key and value from these texts: d the decoder's, e the encoder's; a layer None is left out."""
+        states = [{"d": hidden_state, "e": memory}[source] for source in sources]
+        held = layers[hidden_state.shape[-1]]
+        return [
+            state if which is None else F.linear(state, *held[which])
+            for state, which in zip(states, order, strict=True)
+        ]
 
-        return compute
+    def like(sources="dee", order=(0, 1, 2), attention=right_attention):
+        return lambda hidden_state, memory: attention(*parts(sources, order, hidden_state, memory))
 
-    right = like("decoder", "encoder", "encoder")
+    def weights_first(query, key, value):
+        answer = right_attention(query, key, value)
+        return {"output": answer["weights"], "weights": answer["output"], "a pair": True}
+
+    def weights_alone(query, key, value):
+        return {"output": right_attention(query, key, value)["weights"], "a pair": False}
+
+    def by_hand(query, key, value):
+        powers = scaled_scores(query, key).exp()
+        return {"output": powers / powers.sum(dim=-1, keepdim=True) @ value}
+
+    def causal(query, key, value):
+        mask = torch.ones(query.shape[-2], key.shape[-2]).tril().bool()
+        return right_attention(query, key, value, mask)
+
+    def with_input(hidden_state, memory):
+        return {"output": hidden_state + like()(hidden_state, memory)["output"]}
+
+    orders = set(itertools.product((0, 1, 2, None), repeat=3)) - {(0, 1, 2)}
     mistakes = {
-        "keys_from_decoder": [like("decoder", "decoder", "encoder")],
-        "values_from_decoder": [like("decoder", "encoder", "decoder")],
+        "query_key_swapped": [like("ede", (1, 0, 2))],
+        "keys_from_decoder": [like("dde", (0, key, 2)) for key in (1, 0, None)],
+        "values_from_decoder": [like("ded", (0, 1, value)) for value in (2, None)],
         "queries_from_encoder": [
-            like("encoder", "encoder", "encoder"),
-            like("encoder", "decoder", "decoder"),
-            like("encoder", "encoder", "decoder"),
-            like("encoder", "decoder", "encoder"),
+            *(like(sources) for sources in ("eee", "eed", "ede")),
+            *(like("eee", (query, 1, 2)) for query in (1, 2, None)),
         ],
-        "memory_ignored": [like("decoder", "decoder", "decoder")],
+        "arguments_exchanged": [like("edd")],
+        "memory_ignored": [like("ddd")],
+        "layer_unused": [like(order=order) for order in orders if None in order],
+        "layers_mixed_up": [like(order=order) for order in orders if None not in order],
+        "weights_first": [like(attention=weights_first)],
+        "value_ignored": [like(attention=weights_alone), like("ded", (0, 1, 0))],
+        "overflow_on_large_scores": [like(attention=by_hand)],
+        "causal_mask_added": [like(attention=causal)],
+        "residual_added": [with_input],
     }
+    alike = wrong_attention()
+    for name in ALIKE:
+        mistakes[name] = [like(attention=attention) for attention in alike[name]]
     # First as many target tokens as source tokens, so that a mistake runs to its end.
     trials = [
-        (made_numbers(2, 3, hidden_size) / 2, made_numbers(2, 3, hidden_size, start=5) / 2),
-        (made_numbers(1, 2, hidden_size, start=2), made_numbers(1, 5, hidden_size, start=4)),
+        (made_numbers(2, 3, 4) / 2, made_numbers(2, 3, 4, start=5) / 2),
+        (made_numbers(1, 2, 4, start=2), made_numbers(1, 5, 4, start=4)),
+        (made_numbers(2, 6, 5, start=6).mT, made_numbers(2, 6, 3, start=1).mT),  # not contiguous
+        (
+            made_numbers(1, 3, 4, start=6) * 30,
+            made_numbers(1, 4, 4, start=3) * 30,
+        ),  # too large for an exponential
     ]
-    return judge("cross_attention", attempt, trials, right, mistakes, call=module)
+    return judge("cross_attention", attempt, trials, like(), mistakes, read_attention, call=call)

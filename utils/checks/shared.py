@@ -111,8 +111,10 @@ def wrong_attention():
             divided(lambda q, k: k.shape[-2]),
             divided(lambda q, k: math.sqrt(q.shape[-2])),
             divided(lambda q, k: q.shape[-2]),
+            divided(lambda q, k: math.sqrt(k.shape[1])),  # the number of tokens only behind one leading axis
+            divided(lambda q, k: k.shape[1]),
         ],
-        "softmax_over_queries": [over(-2)],
+        "softmax_over_queries": [over(-2), over(1)],  # axis 1 are the queries behind one leading axis
         "softmax_over_batch": [over(-3), over(-4)],
         "no_softmax": [
             lambda q, k, v: applied(scaled_scores(q, k), v),
