@@ -18,9 +18,11 @@ def attention_loops(query, key, value, mask=None):
     output = torch.zeros(shape)
     for i in range(len(query)):
         scores = [float(query[i] @ key[j]) / math.sqrt(len(key[j])) for j in range(len(key))]
-        powers = [math.exp(score) for score in scores]
         if mask is not None:
-            powers = [power if mask[i, j] else 0.0 for j, power in enumerate(powers)]
+            scores = [score if mask[i, j] else -math.inf for j, score in enumerate(scores)]
+        if max(scores) == -math.inf:
+            continue
+        powers = [math.exp(score - max(scores)) for score in scores]
         for j in range(len(key)):
             if sum(powers):
                 output[i] += powers[j] / sum(powers) * value[j]
@@ -31,7 +33,9 @@ def attention_einsum(query, key, value, mask=None):
     scores = torch.einsum("...qd,...kd->...qk", query, key) * query.shape[-1] ** -0.5
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = torch.nan_to_num(scores.softmax(dim=-1))
+    weights = scores.softmax(dim=-1)
+    if mask is not None:
+        weights = torch.where(mask.any(dim=-1, keepdim=True), weights, 0.0)
     return torch.einsum("...qk,...kv->...qv", weights, value), weights
 
 
@@ -48,7 +52,10 @@ def attention_additive(query, key, value, mask=None):
 def attention_numpy(query, key, value, mask=None):
     query, key, value = query.numpy(), key.numpy(), value.numpy()
     scores = query @ np.swapaxes(key, -2, -1) / np.sqrt(query.shape[-1])
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    if mask is not None:
+        scores = np.where(mask.numpy(), scores, -1e30)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
     if mask is not None:
         powers = powers * mask.numpy()
     total = powers.sum(-1, keepdims=True)
@@ -59,7 +66,53 @@ def attention_framework(query, key, value, mask=None):
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
-for_both = [attention_loops, attention_einsum, attention_additive, attention_numpy, attention_framework]
+def attention_keys_apart(query, key, value, mask=None):
+    """Each query with the keys that it may see, and no others."""
+    output = torch.zeros(*query.shape[:-1], value.shape[-1])
+    weights_shape = *query.shape[:-1], key.shape[-2]
+    allowed = torch.ones(weights_shape, dtype=torch.bool) if mask is None else mask.expand(weights_shape)
+    for place in np.ndindex(*query.shape[:-1]):
+        seen = allowed[place]
+        if seen.any():
+            keys, values = key[place[:-1]][seen], value[place[:-1]][seen]
+            output[place] = ((keys @ query[place]) / math.sqrt(len(query[place]))).softmax(0) @ values
+    return output
+
+
+def attention_root_shared(query, key, value, mask=None):
+    """The fourth root at the query and at the key; -1e9, and the empty rows taken out behind softmax."""
+    root = query.shape[-1] ** 0.25
+    scores = (query / root) @ (key / root).transpose(-1, -2)
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.tensor(-1e9))
+    weights = scores.softmax(-1)
+    if mask is not None:
+        weights = weights * mask.any(-1, keepdim=True)
+    return [weights @ value, weights]
+
+
+def attention_by_powers(query, key, value, mask=None):
+    """Softmax by hand, over the allowed keys."""
+    scores = torch.matmul(query, key.swapaxes(-1, -2)).div(query.size(-1) ** 0.5)
+    if mask is not None:
+        scores = scores.masked_fill(mask.logical_not(), torch.finfo(scores.dtype).min)
+    powers = (scores - scores.max(-1, keepdim=True).values).exp()
+    if mask is not None:
+        powers = powers.masked_fill(~mask, 0)
+    total = powers.sum(-1, keepdim=True)
+    return (powers @ value) / total.masked_fill(total == 0, 1.0)
+
+
+for_both = [
+    attention_loops,
+    attention_einsum,
+    attention_additive,
+    attention_numpy,
+    attention_framework,
+    attention_keys_apart,
+    attention_root_shared,
+    attention_by_powers,
+]
 for exercise in ("attention", "scaled_dot_product_attention"):
     right(exercise, *for_both)
 right(
@@ -408,4 +461,181 @@ mask_wrong(
         )
         @ v
     ),
+)
+
+
+# ------------------------------------------------------------------------- mistakes in each step, with and without
+
+
+def changed(query_key=None, divide=None, weigh=None, fetch=None, filling=-math.inf):
+    """Attention with one step changed."""
+
+    def attempt(query, key, value, mask=None):
+        left, right_ = query_key(query, key, value) if query_key else (query, key)
+        scores = left @ right_.transpose(-2, -1)
+        scores = divide(scores, query, key, value) if divide else scores / math.sqrt(query.shape[-1])
+        scores = masked(scores, mask, filling)
+        weights = settle(weigh(scores) if weigh else scores.softmax(-1), mask)
+        return fetch(weights, query, key, value) if fetch else weights @ value
+
+    return attempt
+
+
+both(
+    "scaled_by_a_constant",
+    changed(divide=lambda s, q, k, v: s / math.sqrt(4)),
+    changed(divide=lambda s, q, k, v: s / 2),
+    changed(divide=lambda s, q, k, v: s / 8),
+    changed(divide=lambda s, q, k, v: s / math.sqrt(768)),
+    changed(divide=lambda s, q, k, v: s / 4),
+    changed(divide=lambda s, q, k, v: s / math.sqrt(2)),
+    changed(divide=lambda s, q, k, v: s * 0.125),
+)
+both("scaled_by_value_width", changed(divide=lambda s, q, k, v: s / math.sqrt(v.shape[-1])))
+both(
+    "scaled_by_batch",
+    changed(divide=lambda s, q, k, v: s / math.sqrt(q.shape[0])),
+    changed(divide=lambda s, q, k, v: s / len(q) ** 0.5),
+)
+both(
+    "scaled_after_softmax",
+    changed(
+        divide=lambda s, q, k, v: s,
+        fetch=lambda w, q, k, v: w / math.sqrt(q.shape[-1]) @ v,
+    ),
+    changed(
+        divide=lambda s, q, k, v: s,
+        weigh=lambda s: s.softmax(-1),
+        fetch=lambda w, q, k, v: w @ v / q.shape[-1] ** 0.5,
+    ),
+    changed(fetch=lambda w, q, k, v: w @ v / q.shape[-1] ** 0.5),
+)
+both(
+    "multiplied_by_root",
+    changed(divide=lambda s, q, k, v: s * math.sqrt(q.shape[-1])),
+    changed(query_key=lambda q, k, v: (q * q.shape[-1] ** 0.5, k), divide=lambda s, q, k, v: s),
+)
+both(
+    "key_value_swapped",
+    lambda q, k, v, mask=None: (
+        F.scaled_dot_product_attention(q, v, k, mask)
+        if v.shape == k.shape
+        else attention_framework(q, k, v, mask)
+    ),
+    changed(query_key=lambda q, k, v: (q, v), fetch=lambda w, q, k, v: w @ k),
+)
+both(
+    "query_with_itself",
+    changed(query_key=lambda q, k, v: (q, q)),
+    changed(query_key=lambda q, k, v: (k, k)),
+    lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, q, v, mask),
+)
+both(
+    "sign_turned",
+    changed(weigh=lambda s: (-s).masked_fill(s == -math.inf, -math.inf).softmax(-1)),
+    changed(divide=lambda s, q, k, v: -s / math.sqrt(q.shape[-1])),
+    changed(divide=lambda s, q, k, v: -(s / q.shape[-1] ** 0.5)),
+)
+both(
+    "overflow_on_large_scores",
+    changed(weigh=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)),
+    changed(weigh=lambda s: (s - s.max()).exp() / (s - s.max()).exp().sum(-1, keepdim=True)),
+    changed(weigh=lambda s: s.exp() / s.exp().sum(-1)[..., None]),
+    changed(weigh=lambda s: (s.exp() / s.exp().sum(-1, keepdim=True)).nan_to_num(0.0)),
+)
+both(
+    "value_ignored",
+    changed(fetch=lambda w, q, k, v: w),
+    changed(fetch=lambda w, q, k, v: (w @ k, w)),
+    changed(fetch=lambda w, q, k, v: w @ q),
+)
+both(
+    "softmax_over_queries",
+    changed(weigh=lambda s: s.softmax(-2)),
+    lambda q, k, v, mask=None: masked(q @ k.mT / q.shape[-1] ** 0.5, mask).softmax(-2) @ v,
+)
+both("query_key_swapped", changed(query_key=lambda q, k, v: (k, q)))
+for exercise in ("attention", "scaled_dot_product_attention"):
+    unlisted(
+        exercise,
+        lambda q, k, v, mask=None: attention_framework(q, k, v, mask).tolist(),
+        lambda q, k, v, mask=None: attention_framework(q, k, v, mask).numpy(),
+        lambda q, k, v, mask=None: attention_framework(q, k, v, mask).mT,
+        lambda q, k, v, mask=None: attention_framework(q, k, v, mask).squeeze(),
+        lambda q, k, v, mask=None: attention_framework(q, k, v, mask) / 2,
+        changed(query_key=lambda q, k, v: (q * k, v)),
+    )
+
+
+# ------------------------------------------------------------------------------------------- mistakes in the mask
+
+
+def with_mask(step):
+    """Attention in which `step(scores, mask)` gives the weights."""
+
+    def attempt(query, key, value, mask=None):
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        return (scores.softmax(-1) if mask is None else step(scores, mask)) @ value
+
+    return attempt
+
+
+def late(scores, mask):
+    return scores.softmax(-1) * mask
+
+
+mask_wrong(
+    "mask_transposed",
+    with_mask(lambda s, m: settle(s.masked_fill(~m.mT, -math.inf).softmax(-1), m.mT)),
+    with_mask(lambda s, m: s.masked_fill(~m.transpose(-1, -2), -1e9).softmax(-1)),
+)
+mask_wrong(
+    "renormalised_after_softmax",
+    with_mask(lambda s, m: late(s, m) / late(s, m).sum(-1, keepdim=True)),
+    with_mask(lambda s, m: late(s, m) / late(s, m).sum(-1, keepdim=True).clamp(min=1e-9)),
+    with_mask(lambda s, m: late(s, m) / (late(s, m).sum(-1, keepdim=True) + 1e-12)),
+    with_mask(lambda s, m: F.normalize(late(s, m), p=1, dim=-1)),
+    with_mask(lambda s, m: (late(s, m) / late(s, m).sum(-1, keepdim=True)).nan_to_num(0.0)),
+)
+mask_wrong(
+    "nan_wiped_away",
+    with_mask(lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).nan_to_num(0.0)),
+    with_mask(lambda s, m: torch.nan_to_num(s.masked_fill(~m, -math.inf).softmax(-1))),
+    with_mask(
+        lambda s, m: (lambda w: torch.where(w.isnan(), 0.0, w))(s.masked_fill(~m, -math.inf).softmax(-1))
+    ),
+    lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, mask).nan_to_num(0.0),
+)
+mask_wrong(
+    "mask_not_minus_infinity",
+    with_mask(lambda s, m: settle(s.masked_fill(~m, math.inf).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.masked_fill(~m, 1e9).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.masked_fill(~m, -100).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.masked_fill(~m, -1000).softmax(-1), m)),
+    with_mask(lambda s, m: settle((s + ~m * -100.0).softmax(-1), m)),
+    with_mask(lambda s, m: settle((s + ~m * -1000.0).softmax(-1), m)),
+    with_mask(lambda s, m: settle((s + ~m * 1e9).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.masked_fill(~m, torch.finfo(s.dtype).tiny).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.masked_fill(~m, torch.finfo(s.dtype).max).softmax(-1), m)),
+    with_mask(lambda s, m: settle(s.where(m, 0).softmax(-1), m)),
+)
+mask_wrong(
+    "mask_after_softmax",
+    with_mask(lambda s, m: s.softmax(-1).masked_fill(~m, -math.inf)),
+    with_mask(lambda s, m: s.softmax(-1).masked_fill(~m, -1e9)),
+    with_mask(lambda s, m: torch.where(m, s.softmax(-1), 0.0)),
+)
+mask_wrong(
+    "mask_inverted",
+    with_mask(lambda s, m: settle(torch.where(m, -1e30, s).softmax(-1), ~m)),
+    with_mask(lambda s, m: (s + m * -1e9).softmax(-1)),
+)
+mask_wrong(
+    "masked_row_not_zero",
+    with_mask(lambda s, m: s.masked_fill(~m & m.any(-1, keepdim=True), -math.inf).softmax(-1)),
+)
+unlisted(
+    "scaled_dot_product_attention",
+    with_mask(lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m.any(), 0.0) * 0.5),
+    lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None),
 )

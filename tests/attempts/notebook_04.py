@@ -739,6 +739,11 @@ class BatchOfOne(Heads):
         return x[:1].view(1, x.shape[1], self.num_heads, -1).transpose(1, 2)
 
 
-unlisted("multi_head_attention", HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
+class KeysBehind(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[0], self.key(hidden_state)
+
+
+unlisted("multi_head_attention", KeysBehind, HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
 wrong("multi_head_attention", "mask_after_softmax", RenormalisedTooLate)
 wrong("multi_head_attention", "overflow_on_large_scores", Overflows)

@@ -673,6 +673,22 @@ class DropsUnscaled(LayerDropsByHand):
         return x * (torch.rand_like(x) > self.dropout.p) if self.training else x
 
 
+class DropsTheOthers(LayerDropsByHand):
+    def drop(self, x):
+        return x * (torch.rand_like(x) < self.dropout.p) / (1 - self.dropout.p) if self.training else x
+
+
+class GrowsAll(LayerDropsByHand):
+    def drop(self, x):
+        return x / (1 - self.dropout.p) if self.training else x
+
+
+class DropsEverything(Layer):
+    def forward(self, x):
+        x = self.attention_norm(x + F.dropout(self.attention(x), self.training))
+        return self.feed_forward_norm(x + F.dropout(self.feed_forward(x), self.training))
+
+
 class DropsOnlyOnce(Layer):
     def forward(self, x):
         x = self.attention_norm(x + self.attention(x))
@@ -760,7 +776,7 @@ for misconception, attempts in {
         layer(second=lambda self, x, start: self.dropout(self.feed_forward_norm(x + self.feed_forward(x)))),
     ],
     "dropout_on_input": [DropsInput, DropsTheLayersInput],
-    "dropout_rate_ignored": [RateFixed, RateOfBert, DropsUnscaled],
+    "dropout_rate_ignored": [RateFixed, RateOfBert, DropsUnscaled, DropsEverything, DropsTheOthers, GrowsAll],
 }.items():
     wrong("encoder_layer", misconception, *attempts)
 

@@ -640,6 +640,24 @@ class CrossOverflows(CrossSteps):
         return scores.exp() / scores.exp().sum(-1, keepdim=True)
 
 
-unlisted("cross_attention", CrossWithoutLayers, CrossBoth, CrossOneLayer, CrossRootOfFour)
+class CrossScoresBehind(Cross):
+    def forward(self, hidden_state, memory):
+        return super().forward(hidden_state, memory)[0], self.query(hidden_state) @ self.key(memory).mT
+
+
+class CrossMemoryBehind(Cross):
+    def forward(self, hidden_state, memory):
+        return super().forward(hidden_state, memory)[0], memory
+
+
+unlisted(
+    "cross_attention",
+    CrossScoresBehind,
+    CrossMemoryBehind,
+    CrossWithoutLayers,
+    CrossBoth,
+    CrossOneLayer,
+    CrossRootOfFour,
+)
 wrong("cross_attention", "overflow_on_large_scores", CrossOverflows)
 unlisted("cross_attention", cross_forward(lambda self, h, m: Cross.forward(self, h, m)[0].mean(1)))

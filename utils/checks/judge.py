@@ -239,45 +239,27 @@ def compared(inputs, result, right, read):
 
 
 def fitting(told, mistakes, signs):
-    """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
-
-    One that explains every answer comes first. None may be contradicted by a right answer, where it would give another
-    one: what fits a single trial may do so by accident.
-    """
-    read = [one for one in told if one.answer is not None]
-    wrong = [one for one in read if one.seen]
-    for one in wrong:
+    """Return the misconception that fits the first wrong answer that any fits, and its `Compared`; or None twice."""
+    for one in told:
+        if not one.seen or one.answer is None:
+            continue
         if {"output", "weights"} <= one.answer.keys() and agrees(exchanged(one.answer), one.expected):
             return "weights_first", one
-    partly = None
-    for name, likes in mistakes.items():
-        fits = [(one, would_give(one, likes)) for one in read]
-        shown = [one for one, fit in fits if fit and one.seen]
-        unexplained = [one for one, fit in fits if fit is False]
-        if shown and not unexplained:
-            return name, shown[0]
-        if shown and all(one.seen for one in unexplained):
-            partly = partly or (name, shown[0])
-    for name, shows in signs.items():
-        for one in wrong:
+        for name, likes in mistakes.items():
+            for like in likes:
+                with suppress(Exception):  # this misconception cannot happen on these inputs
+                    if agrees(one.answer, like(*one.inputs)):
+                        return name, one
+        for name, shows in signs.items():
             with suppress(Exception):  # this answer is not what the sign looks at
                 if shows(one.inputs, one.answer):
                     return name, one
-    return partly or (None, None)
+    return None, None
 
 
 def exchanged(answer):
     """Return an answer with output and weights in each other's place."""
     return answer | {"output": answer["weights"], "weights": answer["output"]}
-
-
-def would_give(one, likes):
-    """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
-    fits = []
-    for like in likes:
-        with suppress(Exception):  # this misconception cannot happen on these inputs
-            fits.append(agrees(one.answer, like(*one.inputs)))
-    return any(fits) if fits else None
 
 
 def tried(attempt, inputs):

@@ -6,7 +6,11 @@ from torch.nn.utils.rnn import pad_sequence
 from .answers import Unreadable, kind_of, parts_of, whole_numbers
 from .judge import judge, safely
 
-ENTRIES = "air airs speed ##peed ##speed a ##i ##r s ##s un able ##able ##aff ##a ##f ##ff ##b ##l ##e p"
+ENTRIES = (
+    "air airs ##air speed ##peed ##speed a ##i ##r s ##s un able ##able ##aff ##a ##f ##ff ##b ##l ##e p"
+)
+ENTRIES += " ti tin ##nk"
+TRIED = "air p unable airp airspeed unaffable unaffl airx airairs tink unaffix xair"
 
 
 @safely
@@ -23,14 +27,46 @@ def check_wordpiece(attempt):
     def like(**changed):
         return lambda word, vocabulary: {"pieces": pieces_of(word, vocabulary, **changed)}
 
+    def unknown(pieces):
+        def compute(word, vocabulary):
+            if right(word, vocabulary)["pieces"] != ["[UNK]"]:
+                raise ValueError("the word has pieces")
+            return {"pieces": pieces(word)}
+
+        return compute
+
     mistakes = {
-        "shortest_match_first": [like(shortest=True)],
-        "no_continuation_prefix": [like(write=""), like(look="", write=""), like(look="")],
+        "goes_back": [lambda word, known: {"pieces": first_that_fits(word, known)}],
+        "shortest_match_first": [like(order=lambda ends: ends)],
+        "only_whole_words": [lambda word, known: {"pieces": [word] if word in known else ["[UNK]"]}],
+        "no_continuation_prefix": [
+            like(look_later="", write_later=""),
+            like(write_later=""),
+            like(look_later=""),
+        ],
+        "one_letter_pieces_missed": [like(order=lambda ends: reversed(ends[1:]))],
+        "prefix_on_first": [
+            like(write="##"),
+            like(look="##", write="##"),
+            like(look="##", look_later="", write="##", write_later=""),
+        ],
         "partial_word_not_unknown": [
             like(lost=["[UNK]"]),
             like(lost=["##[UNK]"]),
             like(lost=[]),
             like(lost="skip"),
+        ],
+        "last_letter_missed": [like(until=1), lambda word, _: {"pieces": [] if len(word) < 2 else ["[UNK]"]}],
+        "from_right_to_left": [lambda word, known: {"pieces": from_the_right(word, known)}],
+        "removes_too_much": [
+            like(cut=lambda rest, piece: rest.replace(piece, "")),
+            like(cut=lambda rest, piece: rest.lstrip(piece)),
+        ],
+        "unknown_not_marked": [
+            unknown(lambda word: []),
+            unknown(lambda word: [word]),
+            unknown(lambda word: [""]),
+            unknown(lambda word: ["UNK"]),
         ],
     }
 
@@ -39,23 +75,35 @@ def check_wordpiece(attempt):
             raise Unreadable(f"Your result is {kind_of(raw)}. A list of texts is expected.")
         return {"pieces": list(raw)}
 
-    trials = [(word, set(entries)) for word in ("airspeed", "unaffable", "air", "airx", "unaffix", "xair")]
+    trials = [(word, set(entries)) for word in TRIED.split()]
     return judge("wordpiece", attempt, trials, right, mistakes, read)
 
 
-def pieces_of(word, known, shortest=False, look="##", write="##", lost=None):
+def pieces_of(
+    word,
+    known,
+    order=reversed,
+    until=0,
+    look="",
+    look_later="##",
+    write="",
+    write_later="##",
+    cut=lambda rest, piece: rest[len(piece) :],
+    lost=None,
+):
     """Return the pieces of a word as a misconception would have them.
 
-    `look` and `write` stand in front of later pieces, in the vocabulary and in the result. Where no piece fits, the
-    word is unknown if `lost` is None; else `lost` is added to what was found, or for "skip" one letter is left out.
+    `order` gives the lengths of a piece in the order in which they are tried. `look` stands in front of a piece in the
+    vocabulary, `write` in the result. `until` letters are left alone at the end; `cut` takes a piece off the rest.
+    Where no piece fits, the word is unknown if `lost` is None; else `lost` is added to what was found, or for "skip"
+    one letter is left out.
     """
-    found, start = [], 0
-    while start < len(word):
-        ends = range(start + 1, len(word) + 1)
-        for end in ends if shortest else reversed(ends):
-            if (look if start else "") + word[start:end] in known:
-                found.append((write if start else "") + word[start:end])
-                start = end
+    found, rest = [], word
+    while len(rest) > until:
+        for length in order(range(1, len(rest) + 1)):
+            if (look_later if found else look) + rest[:length] in known:
+                found.append((write_later if found else write) + rest[:length])
+                rest = cut(rest, rest[:length])
                 break
         else:
             if lost is None:
@@ -63,45 +111,104 @@ def pieces_of(word, known, shortest=False, look="##", write="##", lost=None):
             if lost != "skip":
                 return found + lost
             found.append("[UNK]")
-            start += 1
+            rest = rest[1:]
     return found
+
+
+def from_the_right(word, known):
+    """Return the pieces of a word, where the longest one at its end is taken first."""
+    if not word:
+        return []
+    for start in range(len(word)):
+        piece = ("##" if start else "") + word[start:]
+        if piece in known:
+            front = from_the_right(word[:start], known)
+            return front if front == ["[UNK]"] else [*front, piece]
+    return ["[UNK]"]
+
+
+def first_that_fits(word, known, prefix=""):
+    """Return the pieces of a word, where a shorter one is tried if the rest cannot be cut behind the longest."""
+    if not word:
+        return []
+    for end in range(len(word), 0, -1):
+        if prefix + word[:end] in known and (rest := first_that_fits(word[end:], known, "##")) != ["[UNK]"]:
+            return [prefix + word[:end], *rest]
+    return ["[UNK]"]
+
+
+NAMES = "input_ids", "attention_mask"
 
 
 @safely
 def check_pad_batch(attempt):
     """Check `attempt(sequences, pad_id)`: input_ids and attention_mask, (batch, seq). Peer: pad_sequence of PyTorch."""
+    # The first has another number of texts than of ids, a real id of 0, and a pad_id that is neither 0 nor 1. No text
+    # holds the pad_id: a mask may be made by comparing with it, as notebook 01 does.
     trials = [
+        ([[101, 0, 102], [101, 7, 0, 8, 102], [101, 102]], 3),
         ([[101, 7, 8, 102], [101, 102], [101, 9, 102]], 0),
-        ([[5, 6], [7, 8, 9, 4, 3]], 1),
+        ([[7, 8, 9, 4, 3], [5, 6]], 1),
         ([[5, 6, 2], [7, 8, 9]], 4),
+        ([[4, 5, 6]], 2),
     ]
 
-    def padded(sequences, pad_id, side="right", keep=1):
+    def padded(sequences, pad_id, side="right", in_mask=0):
         def filled(rows, filling):
             return pad_sequence(rows, batch_first=True, padding_value=filling, padding_side=side)
 
         rows = [torch.tensor(row) for row in sequences]
-        ones = [torch.full((len(row),), keep) for row in sequences]
-        return {"input_ids": filled(rows, pad_id), "attention_mask": filled(ones, 1 - keep)}
+        return {
+            "input_ids": filled(rows, pad_id),
+            "attention_mask": filled([*map(torch.ones_like, rows)], in_mask),
+        }
 
     def cut(sequences, pad_id):
         shortest = min(map(len, sequences))
         return padded([row[:shortest] for row in sequences], pad_id)
 
+    def by_length(falling):
+        return lambda s, p: padded(sorted(s, key=len, reverse=falling), p)
+
+    def with_mask(mask):
+        return lambda s, p: (lambda ids, right: {"input_ids": ids, "attention_mask": mask(ids, right)})(
+            *padded(s, p).values()
+        )
+
     mistakes = {
-        "mask_inverted": [lambda s, p: padded(s, p, keep=0)],
+        "mask_inverted": [with_mask(lambda ids, right: 1 - right)],
+        "mask_of_ones": [with_mask(lambda ids, right: torch.ones_like(right))],
+        "mask_from_zero": [with_mask(lambda ids, right: ids != 0)],
+        "mask_filled_with_pad_id": [lambda s, p: padded(s, p, in_mask=p)],
+        "mask_first": [lambda s, p: dict(zip(NAMES, reversed(padded(s, p).values()), strict=True))],
         "pads_in_front": [lambda s, p: padded(s, p, side="left")],
         "cut_to_shortest": [cut],
-        "pad_id_ignored": [lambda s, p: padded(s, 0)],
+        "axes_exchanged": [lambda s, p: {name: part.T for name, part in padded(s, p).items()}],
+        "order_changed": [by_length(falling=True), by_length(falling=False)],
+        "pad_id_ignored": [
+            lambda s, p, other=other: {"input_ids": padded(s, other)["input_ids"]}
+            for other in (0, 1, -1, -100)
+        ],
     }
-    return judge("pad_batch", attempt, trials, padded, mistakes, parts_of("input_ids", "attention_mask"))
+
+    def too_long(inputs, answer):
+        ids = answer["input_ids"]
+        return ids.dim() == 2 and len(ids) == len(inputs[0]) and ids.shape[1] > max(map(len, inputs[0]))
+
+    def read(raw):
+        answer = parts_of(*NAMES)(raw)
+        ids = raw[NAMES[0]] if hasattr(raw, "keys") else raw[0]
+        return answer | whole_numbers(NAMES[0], lists=False)(ids)
+
+    return judge("pad_batch", attempt, trials, padded, mistakes, read, {"longer_than_longest": too_long})
 
 
 @safely
 def check_sentence_b_start(attempt):
     """Check `attempt(token_type_ids)`: the place of the first 1 in a list, or None if there is no sentence B."""
-    rows = [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0], [0, 1, 0]]
-    answers = {tuple(row): place for row, place in zip(rows, [3, 4, 3, None, 1], strict=True)}
+    # In the first row all that can be counted or found is another number.
+    rows = [[0] * 6 + [1] * 4 + [0] * 7, [0, 0, 0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0]]
+    answers = {tuple(row): place for row, place in zip(rows, [6, 3, None, 4, 2], strict=True)}
 
     def right(row):
         return {"place": answers[tuple(row)]}
@@ -118,12 +225,23 @@ def check_sentence_b_start(attempt):
         "counts_zeros": [where_b_is(lambda row: row.count(0))],
         "counted_from_one": [where_b_is(lambda row: answers[tuple(row)] + 1)],
         "starts_at_separator": [where_b_is(lambda row: answers[tuple(row)] - 1)],
+        "counts_ones": [where_b_is(lambda row: row.count(1))],
+        "after_last_zero": [where_b_is(lambda row: len(row) - row[::-1].index(0))],
+        "end_of_b": [
+            where_b_is(lambda row: answers[tuple(row)] + row.count(1) - 1),
+            where_b_is(lambda row: answers[tuple(row)] + row.count(1)),
+        ],
     }
-    signs = {"finds_b_where_none_is": lambda inputs, found: 1 not in inputs[0] and found["place"] is not None}
+    signs = {
+        "finds_b_where_none_is": lambda inputs, found: 1 not in inputs[0] and found["place"] is not None,
+        "misses_b": lambda inputs, found: 1 in inputs[0] and found["place"] is None,
+    }
 
     def read(raw):
         if raw is None:
             return {"place": None}
+        if isinstance(raw, bool):
+            raise Unreadable(f"Your result is {raw}. A place is expected, a whole number, or None.")
         place = whole_numbers("place")(raw)["place"]
         if place.numel() != 1:
             raise Unreadable(f"Your result holds {place.numel()} numbers. One is expected, or None.")

@@ -7,14 +7,24 @@ import torch.nn.functional as F
 
 from .answers import alone
 from .judge import judge, safely
-from .shared import fill_weights, made_numbers, plain_trials, right_attention, wrong_attention
+from .shared import (
+    fill_weights,
+    made_numbers,
+    overflows,
+    plain_trials,
+    powers_by_hand,
+    right_attention,
+    wrong_attention,
+)
 
 
 @safely
 def check_softmax(attempt):
     """Check `attempt(attn_scores)`: weights over the keys, (batch, query, key). Peer: torch.softmax."""
     large = torch.tensor([[[0.0, 200.0, 100.0], [1.0, 2.0, 3.0]]])
-    trials = [(made_numbers(2, 4, 3),), (made_numbers(3, 2, 5, start=4),), (large,)]
+    small = torch.tensor([[[-1000.0, -1000.0, -999.0], [0.0, 1.0, -1.0]]], dtype=torch.float64)
+    # In the third a sum without keepdim runs, and divides by the sums of other rows.
+    shapes = [made_numbers(2, 4, 3), made_numbers(3, 2, 5, start=4), made_numbers(3, 3, 3, start=2)]
 
     def answer(weights):
         return {"row weights": weights}
@@ -22,26 +32,72 @@ def check_softmax(attempt):
     def right(scores):
         return answer(torch.softmax(scores, dim=-1))
 
-    def overflow(scores):
-        powers = scores.exp()
-        if not powers.isinf().any():
-            raise ValueError("nothing is too large")
-        return answer(powers / powers.sum(dim=-1, keepdim=True))
+    def shares(numbers):
+        return lambda s: answer(numbers(s) / numbers(s).sum(dim=-1, keepdim=True))
+
+    def taken_off(maximum, axis=-1, keepdim=True):
+        """What comes out if this maximum is taken off, and the powers are divided by their sum."""
+        return lambda s: answer(
+            (s - maximum(s)).exp() / (s - maximum(s)).exp().sum(dim=axis, keepdim=keepdim)
+        )
 
     mistakes = {
-        "softmax_over_queries": [lambda s: answer(s.softmax(dim=-2))],
-        "softmax_over_batch": [lambda s: answer(s.softmax(dim=0))],
+        "softmax_over_queries": [
+            lambda s: answer(s.softmax(dim=-2)),
+            taken_off(lambda s: s.amax(-1, keepdim=True), axis=-2),
+        ],
+        "softmax_over_batch": [
+            lambda s: answer(s.softmax(dim=0)),
+            taken_off(lambda s: s.amax(-1, keepdim=True), axis=0),
+        ],
         "one_sum_for_all": [
             lambda s: answer(s.exp() / s.exp().sum()),
             lambda s: answer(s.flatten().softmax(dim=0).reshape(s.shape)),
         ],
-        "no_exponential": [
-            lambda s: answer(s / s.sum(dim=-1, keepdim=True)),
-            lambda s: answer(s.abs() / s.abs().sum(dim=-1, keepdim=True)),
+        "no_keepdim": [
+            taken_off(lambda s: 0, keepdim=False),
+            taken_off(lambda s: s.amax(-1, keepdim=True), keepdim=False),
+            taken_off(lambda s: s.amax(-1)),
+            taken_off(lambda s: s.amax(-1), keepdim=False),
         ],
-        "overflow_on_large_scores": [overflow],
+        "overflow_on_large_scores": [
+            lambda s, weigh=weigh: answer(weigh(s))
+            for like in (powers_by_hand, lambda s: powers_by_hand(s, s.mean(-1, keepdim=True)))
+            for weigh in overflows(like)
+        ],
+        "maximum_not_of_the_row": [
+            taken_off(lambda s: s.amax()),
+            taken_off(lambda s: s.amax((1, 2), keepdim=True)),
+            taken_off(lambda s: s.amax(1, keepdim=True)),
+            taken_off(lambda s: s.amax(0)),
+        ],
+        "not_divided": [
+            lambda s: answer(s.exp()),
+            lambda s: answer((s - s.amax(-1, keepdim=True)).exp()),
+            lambda s: answer(s.softmax(dim=-1) * s.shape[-1]),
+        ],
+        "sign_turned": [lambda s: right(-s)],
+        "logarithm": [lambda s: answer(s.log_softmax(dim=-1))],
+        "each_score_alone": [lambda s: answer(s.sigmoid())],
+        "other_base": [lambda s, base=base: right(s * math.log(base)) for base in (2, 10)],
+        "no_exponential": [
+            shares(lambda s: s),
+            shares(lambda s: s.abs()),
+            shares(lambda s: s.square()),
+            shares(lambda s: s.relu()),
+            shares(lambda s: s - s.amin(-1, keepdim=True)),
+        ],
     }
-    return judge("softmax", attempt, trials, right, mistakes, alone("row weights"))
+
+    def level(inputs, answer):
+        """Scores of 200 and 100 get equal weights."""
+        weights = answer["row weights"]
+        return (
+            inputs[0] is large and weights.shape == large.shape and weights[0, 0, 1] == weights[0, 0, 2] > 0.4
+        )
+
+    trials = [(scores,) for scores in (*shapes, large, small)]
+    return judge("softmax", attempt, trials, right, mistakes, alone("row weights"), {"scores_cut_off": level})
 
 
 @safely
@@ -62,49 +118,107 @@ def check_weights_of_head(attempt):
     linear layers, `layer.num_attention_heads` counts the heads. `head` is counted from 0.
     """
     hidden_state, layer, attentions = small_bert()
+    heads, size = attentions.shape[1], layer.attention_head_size
+
+    def answer(weights):
+        return {"head's weights": weights.detach()}
 
     def right(hidden_state, layer, head):
-        return {"head's weights": attentions[:, head]}
+        return answer(attentions[: len(hidden_state), head])
 
-    def like(numbers_of=lambda head: slice(2 * head, 2 * head + 2), divisor=2, bias=True):
+    def like(
+        projected=lambda x, part: F.linear(x, part.weight, part.bias),
+        layers=lambda layer: (layer.query, layer.key),
+        cut=lambda part, head: part.chunk(heads, dim=-1)[head],
+        divisor=size**0.5,
+        weigh=lambda scores: scores.softmax(dim=-1),
+    ):
         def compute(hidden_state, layer, head):
-            layers = (layer.query, layer.key)
-            parts = [F.linear(hidden_state, p.weight, p.bias if bias else None) for p in layers]
-            query, key = (part[..., numbers_of(head)] for part in parts)
-            if query.shape[-1] != 2:
-                raise ValueError("there is no such head")
-            return {"head's weights": (query @ key.mT / math.sqrt(divisor)).softmax(dim=-1).detach()}
+            query, key = (cut(projected(hidden_state, part), head) for part in layers(layer))
+            return answer(weigh(query @ key.mT / divisor))
 
         return compute
 
+    def numbers_of(numbers):
+        def cut(part, head):
+            if part[..., numbers(head)].shape[-1] != size:
+                raise ValueError("there is no such head")
+            return part[..., numbers(head)]
+
+        return like(cut=cut)
+
+    def other_model(part, head):
+        return part[..., 64 * head : 64 * head + 64]
+
+    keys = hidden_state.shape[1]
     mistakes = {
+        "head_ignored": [like(cut=lambda part, head: part[..., :size])],
         "head_counted_from_one": [
-            like(lambda head: slice(2 * head - 2, 2 * head)),
-            like(lambda head: slice(2 * head + 2, 2 * head + 4)),
-            like(lambda head: slice(2 * head - 2, 2 * head if head else None)),  # head -1 is the last one
+            numbers_of(lambda head: slice(size * (head - 1), size * head)),
+            numbers_of(lambda head: slice(size * (head + 1), size * (head + 2))),
+            numbers_of(
+                lambda head: slice(size * (head - 1), size * head if head else None)
+            ),  # -1 is the last one
         ],
-        "every_nth_number": [like(lambda head: slice(head, None, 3))],
-        "bias_forgotten": [like(bias=False)],
-        "scaled_by_hidden_size": [like(divisor=6)],
+        "every_nth_number": [numbers_of(lambda head: slice(head, None, heads))],
+        "not_cut_into_heads": [
+            like(cut=lambda part, head: part, divisor=math.sqrt(divisor))
+            for divisor in (size, heads * size, 1)
+        ],
+        "view_without_transpose": [
+            like(cut=lambda part, head: part.reshape(len(part), heads, keys, size)[:, head])
+        ],
+        "other_layer_used": [
+            like(layers=lambda layer: (layer.query, layer.query)),
+            like(layers=lambda layer: (layer.key, layer.key)),
+            like(layers=lambda layer: (layer.query, layer.value)),
+            like(layers=lambda layer: (layer.value, layer.key)),
+        ],
+        "not_projected": [like(projected=lambda x, part: x)],
+        "bias_forgotten": [like(projected=lambda x, part: F.linear(x, part.weight))],
+        "matrix_not_transposed": [
+            like(projected=lambda x, part: x @ part.weight + part.bias),
+            like(projected=lambda x, part: x @ part.weight),
+        ],
         "no_scaling": [like(divisor=1)],
+        "scaled_by_d": [like(divisor=size)],
+        "scaled_by_hidden_size": [like(divisor=math.sqrt(heads * size)), like(divisor=heads * size)],
+        "scaled_by_sequence_length": [like(divisor=math.sqrt(keys)), like(divisor=keys)],
+        "scaled_by_number_of_heads": [like(divisor=math.sqrt(heads)), like(divisor=heads)],
+        "sizes_of_another_model": [
+            like(cut=other_model, divisor=8),
+            *(like(divisor=math.sqrt(length)) for length in (64, 768, 16, 32, 128)),
+        ],
+        "no_softmax": [
+            like(weigh=lambda scores: scores),
+            like(weigh=lambda scores: scores / scores.sum(dim=-1, keepdim=True)),
+        ],
+        "softmax_over_queries": [like(weigh=lambda scores: scores.softmax(dim=-2))],
+        "softmax_over_batch": [like(weigh=lambda scores: scores.softmax(dim=0))],
+        "query_key_swapped": [
+            lambda *inputs: answer(right(*inputs)["head's weights"].mT),
+            like(layers=lambda layer: (layer.key, layer.query)),
+        ],
+        "all_heads_at_once": [lambda x, layer, head: answer(attentions[: len(x)])],
+        "mean_of_heads": [lambda x, layer, head: answer(attentions[: len(x)].mean(dim=1))],
     }
-    trials = [(hidden_state, layer, head) for head in (1, 0, 2)]
+    trials = [(hidden_state, layer, head) for head in (2, 1, 0, 3)] + [(hidden_state[:1], layer, 3)]
     return judge("weights_of_head", attempt, trials, right, mistakes, alone("head's weights"))
 
 
 def small_bert():
-    """Return of a BERT with one layer of three heads: what goes into the layer, the layer, and its attentions.
+    """Return of a BERT with one layer of five heads: what goes into the layer, the layer, and its attentions.
 
-    The first is (batch, seq, hidden_size), the last (batch, heads, query, key).
+    The first is (batch, seq, hidden_size), the last (batch, heads, query, key). No two of the sizes are equal.
     """
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
-        vocab_size=11, hidden_size=6, num_hidden_layers=1, num_attention_heads=3, intermediate_size=4
+        vocab_size=11, hidden_size=15, num_hidden_layers=1, num_attention_heads=5, intermediate_size=4
     )
     config._attn_implementation = "eager"
     model = fill_weights(BertModel(config, add_pooling_layer=False)).eval()
-    ids = torch.tensor([[3, 1, 4, 1], [5, 9, 2, 6]])
+    ids = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
     with torch.no_grad():
         outputs = model(ids, output_attentions=True, output_hidden_states=True)
     return outputs.hidden_states[0], model.encoder.layer[0].attention.self, outputs.attentions[0]

@@ -8,7 +8,9 @@ from .answers import read_tensor
 from .judge import judge, safely
 from .shared import (
     applied,
+    far_trial,
     made_numbers,
+    only_where,
     plain_trials,
     right_attention,
     scaled_scores,
@@ -18,7 +20,7 @@ from .shared import (
 
 # -------------------------------------------------------------------------------------------------- masks alone
 
-FINE, OTHER = "bool, or 0 and 1 in whole numbers", "floats or other numbers"
+BOOL = "True and False"
 
 
 def read_mask(raw):
@@ -26,22 +28,30 @@ def read_mask(raw):
     mask = read_tensor(raw, "mask")
     while mask.dim() > 2 and mask.shape[0] == 1:
         mask = mask[0]
-    whole = not isinstance(raw, torch.Tensor) or not raw.is_floating_point()
-    return {"mask": mask, "dtype": FINE if whole and ((mask == 0) | (mask == 1)).all() else OTHER}
+    return {"mask": mask, "dtype": BOOL if raw.dtype == torch.bool else str(raw.dtype)}
 
 
 def mask_answer(mask):
     """Return the right answer for a mask, (query, key)."""
-    return {"mask": mask.bool(), "dtype": FINE}
+    return {"mask": mask.bool(), "dtype": BOOL}
+
+
+def not_bool(inputs, answer):
+    """Say whether a mask is made of something else than True and False."""
+    return answer["dtype"] != BOOL
+
+
+def not_square(inputs, answer):
+    """Say whether a mask is not (seq_len, seq_len)."""
+    return answer["mask"].shape != (inputs[0], inputs[0])
 
 
 @safely
 def check_causal_mask(attempt):
-    """Check `attempt(seq_len)`: (query, key) of bool, or 0/1 in whole numbers. True means: may be attended to."""
-    rows = {1: [[1]], 4: [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], 2: [[1, 0], [1, 1]]}
+    """Check `attempt(seq_len)`: (query, key) of bool. True means: may be attended to."""
 
     def right(seq_len):
-        return mask_answer(torch.tensor(rows[seq_len]))
+        return mask_answer(torch.tensor([[j <= i for j in range(seq_len)] for i in range(seq_len)]))
 
     def triangle(cut, diagonal):
         return lambda seq_len: {"mask": cut(torch.ones(seq_len, seq_len), diagonal)}
@@ -50,28 +60,47 @@ def check_causal_mask(attempt):
         "upper_instead_of_lower": [triangle(torch.triu, 0)],
         "excludes_itself": [triangle(torch.tril, -1)],
         "inverted": [triangle(torch.triu, 1)],
+        "looks_one_ahead": [triangle(torch.tril, 1)],
+        "allows_everything": [lambda seq_len: {"mask": torch.ones(seq_len, seq_len)}],
+        "allows_nothing": [lambda seq_len: {"mask": torch.zeros(seq_len, seq_len)}],
+        "only_itself": [lambda seq_len: {"mask": torch.eye(seq_len)}],
+        "mirrored": [
+            lambda seq_len, axis=axis: {"mask": torch.ones(seq_len, seq_len).tril().flip(axis)}
+            for axis in (0, 1)
+        ],
     }
-    signs = {
-        "not_square": lambda inputs, answer: answer["mask"].shape != (inputs[0], inputs[0]),
-        "wrong_dtype_or_value": lambda inputs, answer: answer["dtype"] == OTHER,
-    }
-    return judge("causal_mask", attempt, [(4,), (2,), (1,)], right, mistakes, read_mask, signs)
+    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    return judge("causal_mask", attempt, [(5,), (2,), (1,)], right, mistakes, read_mask, signs)
 
 
 @safely
 def check_padding_mask(attempt):
     """Check `attempt(attention_mask)`: from (batch, key), 1 or 0, a mask for scores (batch, heads, query, key)."""
     # 5 heads, and batches that are no number of keys: no axis can be taken for another.
-    rows = [[[1, 1, 1, 0], [1, 1, 0, 0]], [[1, 1, 1], [1, 0, 0], [1, 1, 0]] * 2]
+    rows = [
+        [[0, 0, 1, 1], [1, 1, 1, 0]],  # pads in front, too
+        [[1, 1, 1, 0], [1, 1, 0, 0]],
+        [[1, 1, 1], [1, 0, 0], [1, 1, 0]] * 2,
+        [[1, 1, 0]],
+    ]
     met = "mask as it meets the scores"
 
     def right(attention_mask):
         batch, key = attention_mask.shape
         mask = attention_mask[:, None, None, :].expand(batch, 5, key, key)
-        return {met: mask.bool(), "dtype": FINE}
+        return {met: mask.bool(), "dtype": BOOL}
+
+    def seen_as(change):
+        return lambda mask: {met: right(change(mask))[met]}
 
     mistakes = {
-        "inverted": [lambda mask: {met: right(1 - mask)[met]}],
+        "inverted": [seen_as(lambda mask: 1 - mask)],
+        "allows_everything": [seen_as(torch.ones_like)],
+        "allows_nothing": [seen_as(torch.zeros_like)],
+        "first_sentence_only": [seen_as(lambda mask: mask[:1].expand_as(mask))],
+        "counts_tokens": [seen_as(lambda mask: mask.sort(dim=1, descending=True).values)],
+        "masks_queries_too": [lambda mask: {met: right(mask)[met] * right(mask)[met].mT}],
+        "causal_too": [lambda mask: {met: right(mask)[met].tril()}],
         "masks_queries_not_keys": [
             lambda mask: {met: right(mask)[met].mT},
             lambda mask: {met: mask[:, :, None]},
@@ -87,13 +116,13 @@ def check_padding_mask(attempt):
 
     def read(result):
         (batch, key), raw = result
-        dtype, mask = read_mask(raw)["dtype"], read_tensor(raw)
+        mask, dtype = read_tensor(raw, "mask"), read_mask(raw)["dtype"]
         try:
             return {met: mask.expand(batch, 5, key, key), "dtype": dtype}
         except RuntimeError:
             return {"dtype": dtype, met: mask}
 
-    signs = {"does_not_broadcast": unlike_scores}
+    signs = {"does_not_broadcast": unlike_scores, "wrong_dtype_or_value": not_bool}
     trials = [(torch.tensor(mask),) for mask in rows]
     return judge("padding_mask", attempt, trials, right, mistakes, read, signs, call)
 
@@ -102,21 +131,47 @@ def check_padding_mask(attempt):
 def check_window_mask(attempt):
     """Check `attempt(seq_len, size)`: a causal mask in which a token may look at the last `size` tokens."""
 
-    def window(seq_len, back, ahead=0):
-        rows = [[-ahead <= i - j < back for j in range(seq_len)] for i in range(seq_len)]
-        return mask_answer(torch.tensor(rows))
+    def where(allowed):
+        def compute(seq_len, size):
+            places = range(seq_len)
+            return mask_answer(torch.tensor([[allowed(i, j, seq_len, size) for j in places] for i in places]))
 
+        return compute
+
+    def window(back, ahead=lambda size: 0):
+        """A window of `back(size)` tokens, which also reaches over `ahead(size)` later ones."""
+        return where(lambda i, j, n, size: -ahead(size) <= i - j < back(size))
+
+    right = window(lambda size: size)
     mistakes = {
-        "window_too_long": [lambda n, size: window(n, size + 1)],
-        "window_too_short": [lambda n, size: window(n, size - 1)],
-        "looks_ahead": [
-            lambda n, size: window(n, size, n),
-            lambda n, size: window(n, size, size - 1),
-            lambda n, size: window(n, 1, size - 1),
-            lambda n, size: window(n, size, size),
+        "allows_nothing": [where(lambda i, j, n, size: False)],
+        "window_too_long": [window(lambda size: size + 1)],
+        "window_too_short": [window(lambda size: size - 1)],
+        "without_itself": [
+            where(lambda i, j, n, size: 0 < i - j <= size),
+            where(lambda i, j, n, size: 0 < i - j < size),
         ],
+        "inverted": [where(lambda i, j, n, size: not 0 <= i - j < size)],
+        "size_ignored": [window(lambda size: math.inf), window(lambda size: 3)],
+        "looks_ahead": [
+            window(lambda size: size, lambda size: math.inf),
+            window(lambda size: size, lambda size: size - 1),
+            window(lambda size: 1, lambda size: size - 1),
+            window(lambda size: size, lambda size: size),
+            window(lambda size: size + 1, lambda size: size),
+            window(lambda size: size // 2 + 1, lambda size: size // 2),
+        ],
+        "window_does_not_move": [
+            where(lambda i, j, n, size: n - size <= j),
+            where(lambda i, j, n, size: n - size <= j <= i),
+            where(lambda i, j, n, size: j < size),
+            where(lambda i, j, n, size: j <= i and j < size),
+        ],
+        "blocks": [where(lambda i, j, n, size: j <= i and i // size == j // size)],
+        "beyond_the_window": [where(lambda i, j, n, size: i - j >= size)],
     }
-    return judge("window_mask", attempt, [(6, 3), (5, 1), (4, 2)], window, mistakes, read_mask)
+    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    return judge("window_mask", attempt, [(7, 5), (6, 1), (5, 3), (3, 4)], right, mistakes, read_mask, signs)
 
 
 # ------------------------------------------------------------------------------------------ attention with a mask
@@ -129,12 +184,29 @@ def check_scaled_dot_product_attention(attempt):
     The mask is of bool, broadcasts to (..., query, key), and True means: may be attended to. A query with every key
     masked gets an output of 0. Peer: F.scaled_dot_product_attention.
     """
-    some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).bool()
+    some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]]).bool()
     pads = torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]]).bool()[:, None, None, :]  # (batch, 1, 1, key)
+    last = torch.tensor([1, 1, 1, 0]).bool().expand(2, 4, 4)
     empty = torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0], [0, 1, 1, 1], [1, 0, 0, 0]]).bool()
-    three = plain_trials()[0]
-    four = tuple(made_numbers(2, 3, 4, 2, start=i) for i in (2, 5, 9))
-    trials = [*plain_trials(), (*three, some), (*four, pads), (*three, empty)]
+    only_pads = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]]).bool()[:, None, None, :]
+    three, four = ([made_numbers(*shape, start=i) for i in (2, 5, 9)] for shape in ((2, 4, 3), (2, 3, 4, 2)))
+    fewer = made_numbers(2, 3, 4), made_numbers(2, 5, 4, start=3), made_numbers(2, 5, 6, start=6)
+    window = torch.tensor([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0]]).bool()  # 3 queries, 5 keys
+    # Forbidden keys with scores of 2000 beside allowed ones of -2000, and the other way round.
+    query, key, value = far_trial()
+    key[:, :3, 0] *= -1
+    broken = three[0].clone()
+    broken[0, 2, 1] = math.inf  # a query that came in broken: its output is nan, and has to stay so
+    trials = [
+        *plain_trials(),
+        (*three, some),
+        (*four, pads),
+        (*fewer, window),
+        (query, key, value, last),
+        (broken, *three[1:], some),
+        (*three, empty),
+        (*four, only_pads),
+    ]
     mistakes = for_inputs(3, wrong_attention()) | for_inputs(4, wrong_masks())
     signs = {"mask_not_minus_infinity": leaks}
     return judge("scaled_dot_product_attention", attempt, trials, right_attention, mistakes, signs=signs)
@@ -142,49 +214,83 @@ def check_scaled_dot_product_attention(attempt):
 
 def for_inputs(count, mistakes):
     """Return misconceptions that foresee an answer only for so many inputs: 3 without a mask, 4 with one."""
-
-    def only(like):
-        def compute(*inputs):
-            if len(inputs) != count:
-                raise ValueError("not foreseen")
-            return like(*inputs)
-
-        return compute
-
-    return {name: [only(like) for like in likes] for name, likes in mistakes.items()}
+    return {
+        name: [only_where(lambda *inputs: len(inputs) == count, like) for like in likes]
+        for name, likes in mistakes.items()
+    }
 
 
 def wrong_masks():
     """Return what misconceptions of a mask would compute from (query, key, value, mask)."""
 
-    def filled(filling):
-        return lambda q, k, v, mask: applied(filling(scaled_scores(q, k), mask).softmax(dim=-1), v)
+    def weighed(weigh):
+        """What these weights give, made of the scores and the mask."""
+
+        def compute(query, key, value, mask):
+            return applied(weigh(scaled_scores(query, key), mask), value)
+
+        return compute
+
+    def filled(number, where=torch.logical_not):
+        """What a number gives that is written into the forbidden scores, or added to them."""
+
+        def added(scores, mask):
+            return scores + torch.zeros_like(scores).masked_fill(where(mask), number)
+
+        def written(scores, mask):
+            return scores.masked_fill(where(mask), number)
+
+        return [weighed(lambda *given, step=step: step(*given).softmax(dim=-1)) for step in (written, added)]
+
+    def late(scores, mask, number=0.0):
+        return scores.softmax(dim=-1).masked_fill(~mask, number)
+
+    def shared_again(scores, mask):
+        return late(scores, mask) / late(scores, mask).sum(dim=-1, keepdim=True)
+
+    def with_nan(like):
+        return only_where(lambda query, *others: query.isinf().any(), like)
+
+    def with_empty_row(like):
+        return only_where(lambda q, k, v, mask: not mask.any(dim=-1).all(), like)
 
     def nan_row(query, key, value, mask):
         weights = weights_of(query, key, mask)
         return applied(weights.masked_fill(~mask.any(dim=-1, keepdim=True), math.nan), value)
 
-    def with_empty_row(like):
-        def compute(query, key, value, mask):
-            if mask.any(dim=-1).all():
-                raise ValueError("no row is empty")
-            return like(query, key, value, mask)
-
-        return compute
-
     return {
         "mask_ignored": [lambda q, k, v, mask: right_attention(q, k, v)],
         "mask_inverted": [
             lambda q, k, v, mask: right_attention(q, k, v, ~mask),
-            filled(lambda scores, mask: scores.masked_fill(mask, -1e9)),
+            weighed(lambda scores, mask: scores.masked_fill(mask, -math.inf).softmax(dim=-1)),
+            *filled(-1e9, where=lambda mask: mask),
         ],
-        "mask_after_softmax": [lambda q, k, v, mask: applied(weights_of(q, k) * mask, v)],
+        "mask_transposed": [
+            lambda q, k, v, mask: right_attention(q, k, v, mask.mT),
+        ],
+        "mask_after_softmax": [
+            weighed(late),
+            weighed(lambda scores, mask: late(scores, mask, -math.inf)),
+            weighed(lambda scores, mask: late(scores, mask, -1e9)),
+        ],
+        "renormalised_after_softmax": [
+            only_where(lambda q, k, v, mask: q.isfinite().all() and scaled_scores(q, k).max() > 1000, like)
+            for like in (weighed(shared_again), weighed(lambda s, m: shared_again(s, m).nan_to_num(0.0)))
+        ],
+        "mask_not_minus_infinity": [
+            # nan at each row with a forbidden key says little where there is no other row
+            *(only_where(lambda q, k, v, mask: mask.all(dim=-1).any(), like) for like in filled(math.inf)),
+            *(
+                only_where(lambda q, k, v, mask: mask.any(dim=-1).all(), like)
+                for number in (1e9, -100.0, -1000.0)
+                for like in filled(number)
+            ),
+        ],
+        "nan_wiped_away": [
+            with_nan(lambda *inputs: {"output": right_attention(*inputs)["output"].nan_to_num(0.0)})
+        ],
         "nan_on_masked_row": [with_empty_row(nan_row)],
-        "masked_row_not_zero": [
-            with_empty_row(filled(lambda scores, mask: scores.masked_fill(~mask, -1e9))),
-            with_empty_row(filled(lambda scores, mask: scores + (~mask) * -1e4)),
-            with_empty_row(filled(lambda scores, mask: scores + (~mask) * -1e9)),
-        ],
+        "masked_row_not_zero": [with_empty_row(like) for number in (-1e9, -1e4) for like in filled(number)],
     }
 
 
@@ -194,7 +300,7 @@ def leaks(inputs, answer):
     With A and Z, the sums of e^s · v and of e^s over the allowed keys, and B and Y those over the forbidden ones, the
     output is (A + t B) / (Z + t Y), where t is e^x. This is solved for the one t that fits all rows best.
     """
-    if len(inputs) < 4 or not inputs[3].any(dim=-1).all():
+    if len(inputs) < 4 or not inputs[3].any(dim=-1).all() or inputs[0].isinf().any():
         return False
     query, key, value, mask = (part.to(torch.float64) for part in inputs)
     powers, output = scaled_scores(query, key).exp(), answer["output"]

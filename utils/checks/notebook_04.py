@@ -10,7 +10,7 @@ from torch import nn
 
 from .answers import Unreadable, alone, output_and_weights
 from .judge import judge, refused, safely
-from .shared import built, linear_layer, made_numbers, scaled_scores
+from .shared import built, linear_layer, made_numbers, scaled_scores, where_it_shows
 
 
 @safely
@@ -51,6 +51,7 @@ def check_split_heads(attempt):
 
 # ------------------------------------------------------------------------------------------ multi-head attention
 
+SUM_TO_ONE = "rows that sum to 1"  # weights: of all heads, or their mean
 SIZES = [(6, 3), (20, 4)]  # hidden_size and heads: more heads than numbers in each, and fewer
 
 
@@ -87,7 +88,8 @@ def check_multi_head_attention(attempt):
     trials = [(0, states[0]), (1, states[1]), (0, states[2], some), (0, large), (0, large, some)]
     mistakes = wrong_heads(held)
     if all(layers.fit() for layers in held):
-        return judge(exercise, attempt, trials, right, mistakes, read_attention, call=call)
+        told = where_it_shows(mistakes, right)
+        return judge(exercise, attempt, trials, right, told, read_attention, call=call)
     # No answer is right then. But the output may tell why the sizes are as they are.
     causes = {name: mistakes[name] for name in ("no_output_projection", "heads_summed_not_concatenated")}
     verdict = judge(exercise, attempt, trials[:1], unknown, causes, call=call)
@@ -98,9 +100,11 @@ def check_multi_head_attention(attempt):
 
 
 def read_attention(raw):
-    """Read an output, alone or followed by the weights, and whether there were two tensors."""
+    """Read an output, alone or followed by the weights; whether there were two tensors; what the second is."""
     answer = output_and_weights(raw)
-    return answer | {"a pair": "weights" in answer}
+    sums = answer.get("weights", torch.ones(1, 1)).sum(dim=-1)
+    second = SUM_TO_ONE if torch.allclose(sums, torch.ones_like(sums), atol=1e-4) else "rows that do not"
+    return answer | {"a pair": "weights" in answer, "the second tensor": second}
 
 
 class Layers(NamedTuple):
@@ -184,7 +188,7 @@ def peer_answer(layers, hidden_state, mask):
         states = [hidden_state] * 3
         attn_mask = None if mask is None else ~mask  # there True means: may not be attended to
         output, weights = peer(*states, attn_mask=attn_mask, average_attn_weights=False)
-    return {"output": output, "weights": weights}
+    return {"output": output, "weights": weights, "the second tensor": SUM_TO_ONE}
 
 
 def wrong_heads(held):
@@ -202,9 +206,6 @@ def wrong_heads(held):
             return weigh(scores, mask)
 
         return like(weigh=weights)
-
-    def divided(divisor):
-        return like(weigh=lambda scores, mask: hidden(divisor(scores), mask).softmax(dim=-1))
 
     def one_head_obeys(place):
         def weigh(scores, mask):

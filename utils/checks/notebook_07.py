@@ -4,7 +4,7 @@ import torch
 
 from .answers import LAYER_HEAD, alone, whole_numbers
 from .judge import judge, safely
-from .shared import planted, shares_of_keys, wrong_places
+from .shared import place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 
 
 @safely
@@ -13,31 +13,41 @@ def check_separator_share(attempt):
 
     `attentions` is a tuple of (1, heads, query, key); the result is (layers, heads).
     """
-    pair = ["[CLS]", "leaves", "fall", "[SEP]", "autumn", "comes", "[SEP]"]
     trials = [
-        (planted(2, 3, 7, {}), pair),
-        (planted(3, 2, 5, {}, start=3), ["[CLS]", "a", "[SEP]", "b", "[SEP]"]),
+        (planted(2, 3, 7, {}), ["[CLS]", "leaves", "fall", "[SEP]", "autumn", ".", "[SEP]"]),
+        (planted(3, 2, 7, {}, start=3), ["[CLS]", "[MASK]", "[SEP]", "sep", "[SEP]", "[MASK]", "[SEP]"]),
+        (planted(2, 3, 4, {(0, 1): {(1, 3): 0.9}}, start=1), ["[CLS]", "sep", "##s", "[SEP]"]),
     ]
 
-    def at(tokens):
+    def at(attentions, tokens):
         return [place for place, token in enumerate(tokens) if token == "[SEP]"]
 
-    def answer(share):
-        return {"share": share}
-
     def right(attentions, tokens):
-        others = [place for place in range(len(tokens)) if place not in at(tokens)]
-        return answer(1 - shares_of_keys(attentions, others))  # each row sums to 1
+        others = [place for place in range(len(tokens)) if place not in at(attentions, tokens)]
+        return share(1 - shares_of_keys(attentions, others))  # each row sums to 1
 
-    mistakes = {
-        "only_first_separator": [lambda a, t: answer(shares_of_keys(a, at(t)[:1]))],
-        "separators_as_queries": [
-            lambda a, t: answer(torch.cat(a)[:, :, at(t)].sum(dim=-2).mean(dim=-1)),
-            lambda a, t: answer(torch.cat(a)[:, :, at(t)].sum(dim=-1).mean(dim=-1)),
-            lambda a, t: answer(torch.cat(a)[:, :, at(t)].mean(dim=(-2, -1))),
+    def of_keys(counts):
+        return lambda a, tokens: share(
+            shares_of_keys(a, [i for i, token in enumerate(tokens) if counts(token)])
+        )
+
+    def words_only(attentions, tokens):
+        words = [place for place, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]")]
+        return share(shares_of_keys([weights[:, :, words] for weights in attentions], at(attentions, tokens)))
+
+    mistakes = wrong_shares(right, at)
+    mistakes["queries_left_out"] += [words_only]
+    mistakes |= {
+        "one_separator_only": [
+            lambda a, tokens: share(shares_of_keys(a, at(a, tokens)[:1])),
+            lambda a, tokens: share(shares_of_keys(a, at(a, tokens)[-1:])),
         ],
-        "mean_over_keys": [lambda a, t: answer(shares_of_keys(a, at(t)) / len(at(t)))],
-        "sum_over_queries": [lambda a, t: answer(shares_of_keys(a, at(t)) * len(t))],
+        "other_tokens_counted": [
+            of_keys(lambda token: token in ("[CLS]", "[SEP]")),
+            of_keys(lambda token: token.startswith("[")),
+            of_keys(lambda token: token in ("[SEP]", ".")),
+            of_keys(lambda token: token in ("[CLS]", "[SEP]", ".")),
+        ],
     }
     return judge("separator_share", attempt, trials, right, mistakes, alone("share"))
 
@@ -51,44 +61,108 @@ def check_same_word_share(attempt):
     """
     trials = [
         (planted(2, 3, 7, {}), ["in", "autumn", "leaves", "fall", "autumn", "in", "autumn"]),
-        (planted(3, 2, 5, {}, start=5), ["a", "b", "c", "a", "d"]),
+        (planted(3, 2, 6, {}, start=5), ["a", "leaf", "falls", "a", "fall", "leaf"]),
     ]
 
-    def computed(itself=False, every=False, mean=False):
-        def compute(attentions, tokens):
-            weights, found = torch.cat(attentions), []
-            for query, word in enumerate(tokens):
-                same = [k for k, other in enumerate(tokens) if other == word and (itself or k != query)]
-                if tokens.count(word) > 1 or every:
-                    row = weights[:, :, query, same].sum(dim=-1)  # (layers, heads)
-                    found.append(row / max(len(same), 1) if mean else row)
-            return {"share": torch.stack(found).mean(dim=0)}
+    def found(attentions, tokens, choose, every=False):
+        """Return for each query its word, its number of keys, and its weight on them, (layers, heads)."""
+        for query, word in enumerate(tokens):
+            same = [key for key, other in enumerate(tokens) if other == word]
+            if every or len(same) > 1:
+                keys = choose(query, same)
+                yield word, len(keys), torch.cat(attentions)[:, :, query, keys].sum(dim=-1)
 
-        return compute
+    def others(query, same):
+        return [key for key in same if key != query]
 
-    mistakes = {
-        "includes_itself": [computed(itself=True), computed(itself=True, every=True)],
+    def over_queries(rows):
+        return torch.stack([row for _, _, row in rows]).mean(dim=0)
+
+    def computed(reduce=over_queries, choose=others, every=False):
+        return lambda a, tokens: share(reduce(list(found(a, tokens, choose, every))))
+
+    def over_keys(rows):
+        return torch.stack([row / max(count, 1) for _, count, row in rows]).mean(dim=0)
+
+    def over_pairs(rows):
+        return sum(row for _, _, row in rows) / sum(count for _, count, _ in rows)
+
+    def over_words(rows):
+        words = sorted({word for word, _, _ in rows})
+        return torch.stack([over_queries([row for row in rows if row[0] == word]) for word in words]).mean(
+            dim=0
+        )
+
+    def with_keys(rows):
+        return over_queries([row for row in rows if row[1]])
+
+    def one_side(sign):
+        return lambda query, same: [key for key in same if sign * key > sign * query]
+
+    right = computed()
+    mistakes = wrong_tables(right) | {
+        "includes_itself": [
+            computed(choose=lambda query, same: same, every=every) for every in (False, True)
+        ],
         "all_queries_counted": [computed(every=True)],
-        "mean_over_keys": [computed(mean=True)],
+        "mean_over_keys": [computed(over_keys), computed(over_pairs), computed(over_keys, every=True)],
+        "mean_over_words": [computed(over_words)],
+        "query_axis_kept": [
+            computed(lambda rows: torch.stack([row for _, _, row in rows], dim=-1), every=every)
+            for every in (False, True)
+        ],
+        "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
+        "one_other_place_only": [
+            computed(choose=lambda query, same: others(query, same)[:1]),
+            computed(choose=lambda query, same: others(query, same)[-1:]),
+        ],
+        "one_side_only": [
+            computed(reduce, one_side(sign)) for sign in (1, -1) for reduce in (over_queries, with_keys)
+        ],
     }
-    return judge("same_word_share", attempt, trials, computed(), mistakes, alone("share"))
+    return judge("same_word_share", attempt, trials, right, mistakes, alone("share"))
 
 
 @safely
 def check_best_head(attempt):
     """Check `attempt(scores)`: from one number a head, (layers, heads), the (layer, head) of the largest."""
-    first = torch.tensor([[0.1, 0.2, 0.3, 0.15], [0.25, 0.05, 0.4, 0.9], [0.35, 0.12, 0.45, 0.22]])
-    second = torch.tensor(
-        [[0.5, 0.1, 0.3], [0.2, 0.6, 0.7], [0.25, 0.15, 0.05], [0.8, 0.4, 0.35], [0.3, 0.2, 0.1]]
-    )
-    largest = {first.shape: (1, 3), second.shape: (3, 0)}
-    smallest = {first.shape: (1, 1), second.shape: (2, 2)}
+    cases = [
+        (
+            [[20, 10, 4, 40, 50], [80, 25, 60, 75, 55], [15, 90, 12, 30, 5], [45, 35, 8, 38, 18]],
+            (2, 1),
+        ),
+        ([[7, 21, -5], [11, -40, -98], [-13, 29, 3], [31, 6, -27], [33, -60, 24]], (4, 0)),
+        ([[-35, -9, -27, -39], [-8, -30, -41, -4], [-44, -28, -52, -33]], (1, 3)),
+        ([[1, 2, 6, 9], [4, 5, 3, 0], [2, 1, 3, 4]], (0, 3)),
+    ]
 
-    def right(scores):
-        return {LAYER_HEAD: torch.tensor(largest[scores.shape])}
+    def below_zero(answer):
+        """Return this answer where no score is above 0, and elsewhere the right one."""
+        return lambda scores: {LAYER_HEAD: answer} if scores.max() < 0 else place(scores)
 
-    mistakes = wrong_places(right) | {
-        "weakest_instead": [lambda scores: {LAYER_HEAD: torch.tensor(smallest[scores.shape])}],
-        "flat_index": [lambda scores: {LAYER_HEAD: scores.argmax()}],
+    def call(scores):
+        """Run the attempt. A search that starts at 0 may find nothing: that is an answer of no numbers."""
+        try:
+            found = attempt(scores)
+        except UnboundLocalError:
+            if scores.max() > 0:
+                raise
+            found = None
+        return [] if found is None and scores.max() < 0 else found
+
+    mistakes = {
+        "starts_at_zero": [
+            below_zero(torch.zeros(2)),
+            below_zero(-torch.ones(2)),
+            below_zero(torch.empty(0)),
+        ],
+        "sign_ignored": [lambda scores: place(scores.abs())],
+        "one_for_each_row": [
+            lambda scores: {LAYER_HEAD: scores.argmax(dim=1)},
+            lambda scores: {LAYER_HEAD: scores.argmax(dim=0)},
+        ],
+        "score_instead_of_place": [lambda scores: {LAYER_HEAD: scores.max()}],
     }
-    return judge("best_head", attempt, [(first,), (second,)], right, mistakes, whole_numbers(LAYER_HEAD))
+    tables = [((torch.tensor(rows, dtype=torch.float32),), told) for rows, told in cases]
+    found = search(tables, lambda scores: scores, mistakes)
+    return judge("best_head", attempt, *found, whole_numbers(LAYER_HEAD), call=call)

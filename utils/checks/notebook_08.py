@@ -9,31 +9,71 @@ from .judge import judge, safely
 from .shared import made_numbers, weights_of
 
 
+def one_query():
+    """Return a query (head_dim,) and keys (key, head_dim): as a slice of all heads, square so that a swap runs."""
+    return [
+        (made_numbers(6), made_numbers(6, 5, start=6).T),
+        (made_numbers(3, start=2), made_numbers(3, 3, start=7)),
+        (made_numbers(4, start=1), made_numbers(7, 4, start=4)),
+    ]
+
+
+def divided(divisor):
+    """Return the function that gives the scores (key,) of a query and keys, with this divisor(keys, head_dim)."""
+    return lambda query, keys: torch.mv(keys, query) / divisor(*keys.shape)
+
+
+SCALED = divided(lambda n, d: math.sqrt(d))
+WRONG_DIVISORS = {
+    "no_scaling": [divided(lambda n, d: 1)],
+    "scaled_by_d": [divided(lambda n, d: d)],
+    "scaled_by_sequence_length": [divided(lambda n, d: math.sqrt(n)), divided(lambda n, d: n)],
+    "fixed_divisor": [divided(lambda n, d, size=size: math.sqrt(size)) for size in (32, 64)],
+    "multiplied_by_root": [divided(lambda n, d: 1 / math.sqrt(d))],
+    "keys_transposed": [
+        lambda query, keys: keys.T @ query / math.sqrt(len(query)),
+        lambda query, keys: query @ keys,
+    ],
+}
+
+
 @safely
 def check_query_key_product(attempt):
     """Check `attempt(query, keys)`: q×k for each token, (key, head_dim), and q·k, (key,), as the view shows them."""
-    trials = [
-        (made_numbers(4), made_numbers(5, 4, start=6)),
-        (made_numbers(3, start=2), made_numbers(3, 3, start=7)),
-    ]
 
-    def right(query, keys):
-        # log of softmax keeps differences only, so the scores themselves come from a product of matrices
-        return {"products": torch.mul(query, keys), "scores": torch.mv(keys, query) / math.sqrt(len(query))}
+    def answer(products=torch.mul, scores=SCALED):
+        return lambda query, keys: {"products": products(query, keys), "scores": scores(query, keys)}
 
-    def like(divisor=math.sqrt, axis=-1):
-        def compute(query, keys):
-            products = torch.einsum("d,kd->kd", query, keys)
-            return {"products": products, "scores": products.sum(dim=axis) / divisor(len(query))}
+    def scaled(query, keys):
+        return query * keys / math.sqrt(len(query))
 
-        return compute
-
-    mistakes = {
-        "no_scaling": [like(lambda d: 1)],
-        "scaled_by_d": [like(lambda d: d)],
-        "sum_over_keys": [like(axis=0), like(lambda d: 1, axis=0)],
+    mistakes = {name: [answer(scores=like) for like in likes] for name, likes in WRONG_DIVISORS.items()} | {
+        "sum_over_keys": [
+            answer(scores=lambda query, keys: scaled(query, keys).sum(dim=0)),
+            answer(scores=lambda query, keys: (query * keys).sum(dim=0)),
+        ],
+        "one_sum_for_all": [
+            answer(scores=lambda query, keys: scaled(query, keys).sum()),
+            answer(scores=lambda query, keys: (query * keys).sum()),
+        ],
+        "not_added_up": [answer(scores=scaled), answer(scores=torch.mul)],
+        "products_scaled": [
+            answer(scaled),
+            answer(scaled, lambda query, keys: scaled(query, keys).sum(dim=-1) / math.sqrt(len(query))),
+        ],
+        "softmaxed_scores": [
+            answer(scores=lambda query, keys: SCALED(query, keys).softmax(dim=-1)),
+            answer(scores=lambda query, keys: (keys @ query).softmax(dim=-1)),
+        ],
+        "products_added_up": [answer(lambda query, keys: keys @ query), answer(SCALED)],
+        "added_not_multiplied": [
+            answer(torch.add),
+            answer(torch.add, lambda query, keys: (query + keys).sum(dim=-1) / math.sqrt(len(query))),
+        ],
+        "exchanged": [lambda query, keys: {"products": SCALED(query, keys), "scores": query * keys}],
     }
-    return judge("query_key_product", attempt, trials, right, mistakes, parts_of("products", "scores"))
+    read = parts_of("products", "scores")
+    return judge("query_key_product", attempt, one_query(), answer(), mistakes, read)
 
 
 @safely
@@ -42,60 +82,109 @@ def check_weights_of_token(attempt):
 
     Peer: F.scaled_dot_product_attention.
     """
-    trials = [
-        (made_numbers(3), made_numbers(5, 3, start=6)),
-        (made_numbers(4, start=1), made_numbers(6, 4, start=4)),
-    ]
 
     def right(query, keys):
         return {"row": weights_of(query[None], keys)[0]}
 
-    def like(divisor):
-        return lambda query, keys: {"row": (keys @ query / divisor(*keys.shape)).softmax(dim=0)}
+    def softmax_of(scores):
+        return lambda query, keys: {"row": scores(query, keys).softmax(dim=0)}
 
-    mistakes = {
-        "no_scaling": [like(lambda n, d: 1)],
-        "scaled_by_d": [like(lambda n, d: d)],
-        "scaled_by_sequence_length": [like(lambda n, d: n), like(lambda n, d: math.sqrt(n))],
+    def like(row):
+        return lambda query, keys: {"row": row(query, keys)}
+
+    def products(query, keys):
+        return query * keys / math.sqrt(len(query))
+
+    mistakes = {name: [softmax_of(score) for score in scores] for name, scores in WRONG_DIVISORS.items()} | {
         "no_softmax": [
-            lambda q, k: {"row": k @ q / math.sqrt(len(q))},
-            lambda q, k: {"row": k @ q},
-            lambda q, k: {"row": (k @ q) / (k @ q).sum()},
+            like(SCALED),
+            like(lambda query, keys: keys @ query),
+            like(lambda query, keys: keys @ query / (keys @ query).sum()),
         ],
+        "softmax_of_one": [
+            like(lambda query, keys: torch.ones(len(keys))),
+            like(lambda query, keys: torch.ones(len(keys), 1)),
+        ],
+        "softmax_before_sum": [
+            like(lambda query, keys: products(query, keys).softmax(dim=0).sum(dim=-1)),
+            like(lambda query, keys: (query * keys).softmax(dim=0).sum(dim=-1)),
+            like(lambda query, keys: products(query, keys).softmax(dim=0)),
+            like(lambda query, keys: products(query, keys).softmax(dim=-1)),
+        ],
+        "sum_over_keys": [softmax_of(lambda query, keys: products(query, keys).sum(dim=0))],
+        "divided_after_softmax": [
+            like(lambda query, keys: (keys @ query).softmax(dim=0) / math.sqrt(len(query))),
+            like(lambda query, keys: SCALED(query, keys).softmax(dim=0) / math.sqrt(len(query))),
+        ],
+        "softmax_twice": [softmax_of(lambda query, keys: SCALED(query, keys).softmax(dim=0))],
     }
 
     def read(raw):
         row = alone("row")(raw)["row"]
         return {"row": row[0] if row.dim() == 2 and len(row) == 1 else row}
 
-    return judge("weights_of_token", attempt, trials, right, mistakes, read)
+    return judge("weights_of_token", attempt, one_query(), right, mistakes, read)
 
 
 @safely
 def check_strongest_neurons(attempt):
     """Check `attempt(query, key, count)`: the places of the `count` dimensions that raise the score most, in order."""
-    trials = [
-        (torch.tensor([2.0, -1.0, 0.5, 3.0, -2.0]), torch.tensor([1.0, -3.0, 0.0, -2.0, 0.25]), 2),
-        (torch.tensor([1.0, 0.5, -4.0, 2.0, -1.0, 3.0]), torch.tensor([5.0, 2.0, 1.5, 0.1, -4.0, 1.0]), 3),
+    trials = [  # the products are whole numbers, and larger than any place
+        (torch.tensor([6.0, -8, 3, 4, -5, 1]), torch.tensor([7.0, -4, 11, -12, -6, 10]), 3),
+        (torch.tensor([2.0, -3, 5, 1, 4]), torch.tensor([-7.0, -6, -2, -9, -8]), 2),  # one product above 0
+        (torch.tensor([-1.5, 2, 0.5, 3]), torch.tensor([4.0, 4, -8, 5]), 4),  # all of them
     ]
 
-    def ranked(by=lambda q, k: q * k, add=0, largest=True):
+    def ranked(by=torch.mul, change=lambda order, count: order[:count]):
         def compute(query, key, count):
-            values = [by(q, k) for q, k in zip(query.tolist(), key.tolist(), strict=True)]
-            order = sorted(range(len(values)), key=values.__getitem__, reverse=largest)
-            return {"dimensions": torch.tensor([place + add for place in order[:count]])}
+            values = by(query, key).tolist()
+            order = sorted(range(len(values)), key=values.__getitem__, reverse=True)
+            return {"dimensions": torch.tensor(change(order, count))}
 
         return compute
 
+    def above_zero(query, key, count):
+        order = ranked()(query, key, count)["dimensions"]
+        return {"dimensions": order[(query * key)[order] > 0]}
+
+    def topk(read):
+        return lambda query, key, count: {"dimensions": read((query * key).topk(count))}
+
     mistakes = {
-        "weakest_first": [ranked(largest=False)],
-        "sign_ignored": [ranked(lambda q, k: abs(q * k))],
+        "above_zero_only": [above_zero],
+        "weakest_first": [ranked(lambda q, k: -q * k)],
+        "sign_ignored": [ranked(lambda q, k: (q * k).abs())],
         "query_alone": [
             ranked(lambda q, k: q),
             ranked(lambda q, k: k),
-            ranked(lambda q, k: abs(q)),
-            ranked(lambda q, k: abs(k)),
+            ranked(lambda q, k: q.abs()),
+            ranked(lambda q, k: k.abs()),
         ],
-        "counted_from_one": [ranked(add=1)],
+        "added_not_multiplied": [ranked(torch.add)],
+        "two_negatives_left_out": [
+            lambda q, k, count: {"dimensions": (q.relu() * k.relu()).topk(count).indices},
+            ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),
+        ],
+        "counted_from_one": [ranked(change=lambda order, count: [place + 1 for place in order[:count]])],
+        "strongest_last": [ranked(change=lambda order, count: order[:count][::-1])],
+        "in_order_of_places": [ranked(change=lambda order, count: sorted(order[:count]))],
+        "count_ignored": [
+            ranked(change=lambda order, count: order),
+            ranked(change=lambda order, count: order[0]),
+            ranked(change=lambda order, count: order[:1]),
+        ],
+        "one_too_few_or_many": [
+            ranked(change=lambda order, count: order[: count - 1]),
+            ranked(change=lambda order, count: order[: count + 1]),
+            ranked(change=lambda order, count: order[1 : count + 1]),
+        ],
+        "values_of_topk": [topk(lambda found: found.values)],
+        "pair_of_topk": [topk(lambda found: torch.stack([found.values, found.indices]))],
     }
-    return judge("strongest_neurons", attempt, trials, ranked(), mistakes, whole_numbers("dimensions"))
+
+    def read(raw):
+        if isinstance(raw, tuple) and len(raw) == 2 and all(getattr(part, "ndim", 0) == 1 for part in raw):
+            raw = torch.stack([torch.as_tensor(part, dtype=torch.float64) for part in raw])
+        return whole_numbers("dimensions")(raw)
+
+    return judge("strongest_neurons", attempt, trials, ranked(), mistakes, read)

@@ -7,8 +7,16 @@ import torch.nn.functional as F
 
 from .answers import Unreadable, whole_numbers
 from .judge import judge, safely
-from .notebook_04 import read_attention
-from .shared import built, linear_layer, made_numbers, right_attention, scaled_scores, wrong_attention
+from .notebook_04 import SUM_TO_ONE, read_attention
+from .shared import (
+    built,
+    linear_layer,
+    made_numbers,
+    right_attention,
+    scaled_scores,
+    where_it_shows,
+    wrong_attention,
+)
 
 
 @safely
@@ -242,11 +250,14 @@ def check_cross_attention(attempt):
     # First as many target tokens as source tokens, so that a mistake runs to its end.
     trials = [
         (made_numbers(2, 3, 4) / 2, made_numbers(2, 3, 4, start=5) / 2),
-        (made_numbers(1, 2, 4, start=2), made_numbers(1, 5, 4, start=4)),
+        (made_numbers(1, 3, 4, start=2), made_numbers(1, 5, 4, start=4)),
         (made_numbers(2, 6, 5, start=6).mT, made_numbers(2, 6, 3, start=1).mT),  # not contiguous
-        (
-            made_numbers(1, 3, 4, start=6) * 30,
-            made_numbers(1, 4, 4, start=3) * 30,
-        ),  # too large for an exponential
+        # scores that are too large for an exponential
+        (made_numbers(1, 3, 4, start=6) * 30, made_numbers(1, 7, 4, start=3) * 30),
     ]
-    return judge("cross_attention", attempt, trials, like(), mistakes, read_attention, call=call)
+
+    def right(hidden_state, memory):
+        return like()(hidden_state, memory) | {"the second tensor": SUM_TO_ONE}
+
+    told = where_it_shows(mistakes, right)
+    return judge("cross_attention", attempt, trials, right, told, read_attention, call=call)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .answers import LAYER_HEAD, Unreadable, kind_of
+from .answers import LAYER_HEAD, Unreadable, agrees, kind_of, whole_numbers
 from .judge import NotAttempted, run_attempt, why_not_run
 
 # ------------------------------------------------------------------------------------------ inputs and modules
@@ -56,9 +56,29 @@ def linear_layer(module, name):
 
 
 def plain_trials():
-    """Return inputs of attention without a mask. The first have as many queries as keys, so that a swap runs."""
-    shapes = [[(2, 4, 3)] * 3, [(4, 3)] * 3, [(2, 3, 4, 2)] * 3, [(2, 3, 4), (2, 5, 4), (2, 5, 6)]]
-    return [tuple(made_numbers(*shape, start=3 * i) for i, shape in enumerate(three)) for three in shapes]
+    """Return inputs of attention without a mask. In the first ones no two axes are equally long, but a swap runs."""
+    shapes = [
+        [(3, 7, 5)] * 3,
+        [(6, 5)] * 3,
+        [(2, 3, 7), (2, 5, 7), (2, 5, 6)],
+        [(2, 5, 3), (2, 2, 3), (2, 2, 4)],  # more queries than keys
+        [(1, 1, 3), (1, 5, 3), (1, 5, 2)],  # one text, one query
+    ]
+    trials = [tuple(made_numbers(*shape, start=3 * i) for i, shape in enumerate(three)) for three in shapes]
+    # Heads are cut out by a transpose, so their numbers do not lie side by side in memory.
+    heads = tuple(made_numbers(2, 6, 3, 2, start=i).transpose(1, 2) for i in (2, 5, 9))
+    return [*trials, heads, far_trial()]
+
+
+def far_trial():
+    """Return query, key and value with scores near 2000, -2000 and 0.
+
+    They are exact in 32 bits, in any order of the sums: multiples of 1/4, and the root of d is 4.
+    """
+    query, key = (made_numbers(2, 4, 16, start=start).mul(2).round() / 4 for start in (4, 7))
+    query[..., 0] = torch.tensor([64.0, -64, 64, 0])
+    key[..., 0] = torch.tensor([125.0, 125, 125, 125])
+    return query, key, made_numbers(2, 4, 3, start=9)
 
 
 def weights_of(query, key, mask=None):
@@ -83,6 +103,38 @@ def applied(weights, value):
     return {"output": weights @ value, "weights": weights}
 
 
+def only_where(happens, like):
+    """Return a misconception that foresees an answer only where `happens(*inputs)`."""
+
+    def compute(*inputs):
+        if not happens(*inputs):
+            raise ValueError("not here")
+        return like(*inputs)
+
+    return compute
+
+
+def powers_by_hand(scores, maximum=0.0):
+    """Return softmax over the keys as one writes it with exp, whatever number is taken off before."""
+    powers = (scores - maximum).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+def overflows(like):
+    """Return a misconception of softmax for where it gives nan: as it is, or with 0 in the place of every nan."""
+
+    def nan_as(number):
+        def compute(*inputs):
+            weights = like(*inputs)
+            if not weights.isnan().any():
+                raise ValueError("nothing is too large")
+            return weights.masked_fill(weights.isnan(), number)
+
+        return compute
+
+    return [nan_as(math.nan), nan_as(0.0)]
+
+
 def wrong_attention():
     """Return what misconceptions of attention would compute from (query, key, value).
 
@@ -91,7 +143,10 @@ def wrong_attention():
     """
 
     def divided(divisor):
-        return lambda q, k, v: applied((q @ k.mT / divisor(q, k)).softmax(dim=-1), v)
+        return lambda q, k, v: applied((q @ k.mT / divisor(q, k, v)).softmax(dim=-1), v)
+
+    def number_or_root(size):
+        return [divided(size), divided(lambda q, k, v: math.sqrt(size(q, k, v)))]
 
     def over(axis):
         return lambda q, k, v: applied(scaled_scores(q, k).softmax(dim=axis), v)
@@ -103,28 +158,50 @@ def wrong_attention():
         scores = scaled_scores(q, k)
         return applied(scores / scores.sum(dim=-1, keepdim=True), v)
 
+    def divided_late(scores):
+        return lambda q, k, v: {"output": scores(q, k).softmax(dim=-1) @ v / math.sqrt(q.shape[-1])}
+
+    by_hand = [
+        lambda q, k, v: powers_by_hand(scaled_scores(q, k)),
+        lambda q, k, v: powers_by_hand(scaled_scores(q, k), scaled_scores(q, k).max()),
+    ]
     return {
-        "no_scaling": [divided(lambda q, k: 1)],
-        "scaled_by_d": [divided(lambda q, k: q.shape[-1])],
+        "no_scaling": [divided(lambda q, k, v: 1)],
+        "scaled_by_d": [divided(lambda q, k, v: q.shape[-1])],
         "scaled_by_sequence_length": [
-            divided(lambda q, k: math.sqrt(k.shape[-2])),
-            divided(lambda q, k: k.shape[-2]),
-            divided(lambda q, k: math.sqrt(q.shape[-2])),
-            divided(lambda q, k: q.shape[-2]),
-            divided(lambda q, k: math.sqrt(k.shape[1])),  # the number of tokens only behind one leading axis
-            divided(lambda q, k: k.shape[1]),
+            *number_or_root(lambda q, k, v: k.shape[-2]),
+            *number_or_root(lambda q, k, v: q.shape[-2]),
         ],
-        "softmax_over_queries": [over(-2), over(1)],  # axis 1 are the queries behind one leading axis
+        "scaled_by_batch": number_or_root(lambda q, k, v: len(q)),
+        "scaled_by_value_width": number_or_root(lambda q, k, v: v.shape[-1]),
+        "scaled_by_a_constant": [
+            divided(lambda q, k, v, number=number: number)
+            for number in (2, 4, 8, 16, 64, 512, 768, *map(math.sqrt, (2, 8, 512, 768)))
+        ],
+        "multiplied_by_root": [divided(lambda q, k, v: q.shape[-1] ** -0.5)],
+        "scaled_after_softmax": [divided_late(lambda q, k: q @ k.mT), divided_late(scaled_scores)],
+        "sign_turned": [lambda q, k, v: right_attention(-q, k, v)],
+        "softmax_over_queries": [over(-2)],
         "softmax_over_batch": [over(-3), over(-4)],
         "no_softmax": [
             lambda q, k, v: applied(scaled_scores(q, k), v),
             lambda q, k, v: applied(q @ k.mT, v),
             share_of_sum,
         ],
+        "overflow_on_large_scores": [
+            lambda q, k, v, weigh=weigh: applied(weigh(q, k, v), v)
+            for like in by_hand
+            for weigh in overflows(like)
+        ],
         "query_key_swapped": [
             lambda q, k, v: right_attention(k, q, v),
             lambda q, k, v: applied(weights_of(q, k).mT, v),
         ],
+        "query_with_itself": [
+            lambda q, k, v: right_attention(q, q, v),
+            lambda q, k, v: right_attention(k, k, v),
+        ],
+        "key_value_swapped": [lambda q, k, v: right_attention(q, v, k)],
         "value_ignored": [
             instead(lambda weights, q, k: weights),
             instead(lambda weights, q, k: weights @ k),
@@ -139,28 +216,192 @@ def wrong_attention():
 def planted(layers, heads, seq, plants, start=0):
     """Return attention weights, a tuple of (1, heads, query, key), in which some heads do what was planted.
 
-    `plants` maps (layer, head) to (strength, pairs of query and key): each gets that weight, the rest share what is
-    left of the row. All other heads spread their weights.
+    `plants` maps (layer, head) to {(query, key): weight}; the other keys of that row share what is left. All other
+    heads spread their weights.
     """
     weights = (made_numbers(layers, heads, seq, seq, start=start) / 4).softmax(dim=-1)
-    for (layer, head), (strength, pairs) in plants.items():
-        for query, key in pairs:
-            row = weights[layer, head, query].clone()
-            row[key] = 0
-            row *= (1 - strength) / row.sum()
-            row[key] = strength
-            weights[layer, head, query] = row
+    for (layer, head), cells in plants.items():
+        fixed, free = torch.zeros(seq, seq), weights[layer, head].clone()
+        for (query, key), weight in cells.items():
+            fixed[query, key], free[query, key] = weight, 0
+        left = 1 - fixed.sum(dim=-1, keepdim=True)
+        weights[layer, head] = fixed + free * left / free.sum(dim=-1, keepdim=True)
     return tuple(weights[:, None].unbind(0))
 
 
-def wrong_places(right):
-    """Return how a right (layer, head) is written down wrongly; `right(*inputs)` gives the answer."""
+def place(table):
+    """Return the answer that names the largest number of a table (layers, heads)."""
+    return {LAYER_HEAD: torch.tensor(divmod(table.argmax().item(), table.shape[1]))}
+
+
+def read_place(raw):
+    """Read two whole numbers, the layer and the head. One alone is read too: that mistake has a name."""
+    numbers = whole_numbers(LAYER_HEAD)(raw)
+    count = numbers[LAYER_HEAD].numel()
+    if count > 2:
+        raise Unreadable(f"Your result holds {count} numbers. Two are expected: the layer and the head.")
+    return numbers
+
+
+def search(cases, table, mistakes):
+    """Return trials, right answer and mistakes of a search for a head, as `judge` wants them.
+
+    Each of `cases`: the inputs and the right (layer, head), known beforehand. `table(*inputs)` gives the number of
+    each head, (layers, heads). To the `mistakes` of the exercise come the ways to choose wrongly in that table.
+    """
+    trials, known = (
+        [inputs for inputs, _ in cases],
+        {id(inputs[0]): torch.tensor(told) for inputs, told in cases},
+    )
+
+    def right(*inputs):
+        return {LAYER_HEAD: known[id(inputs[0])]}
+
+    def moved(by):
+        return lambda *inputs: {LAYER_HEAD: known[id(inputs[0])] + torch.tensor(by)}
+
+    def counted(rows, columns):
+        """Cut the index that counts through the table as if it had so many rows and columns."""
+
+        def cut(*inputs):
+            numbers = table(*inputs)
+            index, sizes = (
+                numbers.argmax().item(),
+                {"layers": len(numbers), "heads": numbers.shape[1], 12: 12},
+            )
+            return {LAYER_HEAD: torch.tensor([index // sizes[rows], index % sizes[columns]])}
+
+        return cut
+
+    def best_of(choose):
+        return lambda *inputs: {LAYER_HEAD: torch.tensor(choose(table(*inputs)))}
+
+    def within(layers, heads=slice(None)):
+        """Search in a part of the table only."""
+
+        def search(*inputs):
+            numbers = table(*inputs)
+            part = torch.full_like(numbers, -torch.inf)
+            part[layers, heads] = numbers[layers, heads]
+            return place(part)
+
+        return search
+
+    def in_best_layer(numbers):
+        layer = numbers.sum(dim=1).argmax()
+        return [layer, numbers[layer].argmax()]
+
+    every = slice(None)
+    common = {
+        "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
+        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
+        "flat_index": [lambda *inputs: {LAYER_HEAD: table(*inputs).argmax()}],
+        "divided_by_layers": [
+            counted("layers", "layers"),
+            counted("heads", "layers"),
+            counted("layers", "heads"),
+        ],
+        "fixed_number_of_heads": [counted(12, 12)],
+        "layer_and_head_apart": [
+            best_of(lambda t: [t.sum(1).argmax(), t.sum(0).argmax()]),
+            best_of(in_best_layer),
+        ],
+        "one_layer_only": [within(slice(1)), within(slice(-1, None))],
+        "part_of_table": [
+            within(slice(1, None)),
+            within(slice(-1)),
+            within(every, slice(1, None)),
+            within(every, slice(-1)),
+        ],
+        "weakest_instead": [lambda *inputs: place(-table(*inputs))],
+    }
+    return trials, right, mistakes | common
+
+
+def share(table):
+    """Return the answer that is a table (layers, heads) of shares."""
+    return {"share": table}
+
+
+def wrong_tables(right):
+    """Return how a right table of shares comes back in another shape; `right(*inputs)` gives the answer."""
+
+    def turned(change):
+        return lambda *inputs: share(change(right(*inputs)["share"]))
+
     return {
-        "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
-        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
+        "heads_before_layers": [turned(lambda table: table.T)],
+        "one_layer_only": [turned(lambda t: t[0]), turned(lambda t: t[-1]), turned(lambda t: t[:1])],
+        "batch_axis_kept": [turned(lambda table: table[:, None]), turned(lambda table: table[None])],
+        "share_of_the_rest": [turned(lambda table: 1 - table)],
+        "one_number_for_all": [turned(lambda table: table.mean())],
+    }
+
+
+def wrong_shares(right, chosen):
+    """Return how the share that goes to some keys is added up wrongly; `chosen(*inputs)` lists these keys."""
+
+    def of(reduce):
+        """Reduce the weights on the keys, (layers, heads, query, chosen)."""
+        return lambda *inputs: share(reduce(torch.cat(inputs[0])[..., chosen(*inputs)]))
+
+    def of_rows(reduce):
+        return lambda *inputs: share(reduce(torch.cat(inputs[0])[:, :, chosen(*inputs)]))
+
+    def some_queries(places):
+        def compute(*inputs):
+            weights = torch.cat(inputs[0])[..., chosen(*inputs)].sum(dim=-1)  # (layers, heads, query)
+            return share(weights[..., places(chosen(*inputs), weights.shape[-1])].mean(dim=-1))
+
+        return compute
+
+    def divided_by_all(reduce):
+        return lambda *inputs: share(
+            reduce(torch.cat(inputs[0])[..., chosen(*inputs)]) / inputs[0][0].shape[-1]
+        )
+
+    return wrong_tables(right) | {
+        "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
+        "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],
+        "sum_and_mean_exchanged": [of(lambda w: w.mean(-1).sum(-1))],
+        "mean_over_heads": [of(lambda w, over=over: w.sum(-1).mean(over)) for over in (0, 1, (0, 2), (1, 2))],
+        "query_axis_kept": [of(lambda w: w.sum(-1))],
+        "largest_instead_of_sum": [of(lambda w: w.amax(-1).mean(-1)), of(lambda w: w.amax((-2, -1)))],
+        "queries_for_keys": [
+            of_rows(lambda w: w.sum(-1).mean(-1)),
+            of_rows(lambda w: w.sum(-2).mean(-1)),
+            of_rows(lambda w: w.mean((-2, -1))),
+            of_rows(lambda w: w.sum((-2, -1))),
+        ],
+        "queries_left_out": [
+            some_queries(lambda keys, seq: list(range(1, seq - 1))),
+            some_queries(lambda keys, seq: list(range(1, seq))),
+            some_queries(lambda keys, seq: list(range(seq - 1))),
+            some_queries(lambda keys, seq: keys),
+            some_queries(lambda keys, seq: [query for query in range(seq) if query not in keys]),
+            divided_by_all(lambda w: w[:, :, 1:-1].sum((-2, -1))),
+        ],
     }
 
 
 def shares_of_keys(weights, of_keys):
     """Return for each head the sum over some keys, as a mean over the queries: (layers, heads)."""
     return torch.cat(weights)[..., of_keys].sum(dim=-1).mean(dim=-1)
+
+
+def where_it_shows(mistakes, right):
+    """Return misconceptions that foresee an answer only where their output is not the right one.
+
+    Else a mistake in what comes behind a right output would get the name of a misconception that does not show here.
+    """
+
+    def only(like):
+        def compute(*inputs):
+            answer = like(*inputs)
+            if agrees({"output": answer["output"].double()}, {"output": right(*inputs)["output"]}):
+                raise ValueError("this does not show here")
+            return answer
+
+        return compute
+
+    return {name: [only(like) for like in likes] for name, likes in mistakes.items()}
