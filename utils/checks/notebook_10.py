@@ -5,7 +5,7 @@ import torch
 
 from .answers import LAYER_HEAD, Unreadable, kind_of, read_tensor, whole_numbers
 from .judge import judge, safely
-from .shared import made_numbers, wrong_places
+from .shared import made_numbers
 
 
 def fixed(array):
@@ -122,7 +122,8 @@ def check_held_out_best(attempt):
             lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).mean().round(3)},
         ],
         "weakest_instead": [like(first, second, find=np.argmin)],
-        **wrong_places(right),
+        "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
+        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
         "divided_by_layers": [divided_by_layers],
     }
 
