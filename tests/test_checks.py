@@ -42,7 +42,7 @@ LISTS = {
     "best_head",
     "strongest_neurons",
 }
-LISTS |= {"shift_right", "greedy_decode"}
+LISTS |= {"shift_right", "greedy_decode", "held_out_best", "paired_interval", "layer_flops", "cache_bytes"}
 
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -34,7 +35,7 @@ each_exercise = pytest.mark.parametrize(
 
 def run(source):
     """Run code with the names that every notebook of exercises imports, and return its names."""
-    names = {"torch": torch, "math": math, "F": F, "nn": nn}
+    names = {"torch": torch, "math": math, "F": F, "nn": nn, "np": np}
     exec(compile(source, "<exercise>", "exec"), names)
     return names
 

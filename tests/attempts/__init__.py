@@ -16,5 +16,8 @@ from . import (
     notebook_07,
     notebook_08,
     notebook_09,
+    notebook_10,
+    notebook_11,
+    notebook_12,
 )
 from .tables import COMBINED, RIGHT, UNLISTED, WRONG

@@ -30,3 +30,6 @@ from .notebook_06 import check_previous_token_head, check_strongest_head, check_
 from .notebook_07 import check_best_head, check_same_word_share, check_separator_share
 from .notebook_08 import check_query_key_product, check_strongest_neurons, check_weights_of_token
 from .notebook_09 import check_cross_attention, check_greedy_decode, check_shift_right
+from .notebook_10 import check_guesses, check_held_out_best, check_paired_interval
+from .notebook_11 import check_cache_bytes, check_layer_flops, check_online_step
+from .notebook_12 import check_induction_score, check_path_cut, check_without_head

@@ -1,0 +1,496 @@
+"""Attempts at the exercises of notebook 12."""
+
+import math
+from contextlib import ExitStack, contextmanager
+
+import torch
+import torch.nn.functional as F
+
+from .tables import right, unlisted, wrong
+
+# ------------------------------------------------------------------------------------- a score for induction
+
+
+def score_loops(attn_weights, input_ids):
+    shares, seq_len = [], len(input_ids)
+    for query in range(seq_len):
+        keys = [place + 1 for place in range(query) if input_ids[place] == input_ids[query]]
+        if keys:
+            shares.append(sum(attn_weights[:, :, query, key] for key in keys))
+    return torch.stack(shares).mean(dim=0)
+
+
+def score_table(attn_weights, input_ids):
+    before = (input_ids[:, None] == input_ids).tril(diagonal=-1)
+    behind = F.pad(before, (1, 0))[:, :-1]
+    shares = (attn_weights * behind).sum(dim=-1)
+    return shares[..., before.any(dim=-1)].mean(dim=-1)
+
+
+def score_einsum(attn_weights, input_ids):
+    one_hot = F.one_hot(input_ids).to(attn_weights.dtype)
+    same = torch.tril(one_hot @ one_hot.T, -1)
+    counted = (same.sum(dim=1) > 0).to(attn_weights.dtype)
+    moved = torch.zeros_like(same)
+    moved[:, 1:] = same[:, :-1]
+    return torch.einsum("lhqk,qk,q->lh", attn_weights, moved, counted) / counted.sum()
+
+
+def score_places(attn_weights, input_ids):
+    ids, total, queries = input_ids.tolist(), 0, set()
+    for earlier in range(len(ids)):
+        for query in range(earlier + 1, len(ids)):
+            if ids[earlier] == ids[query]:
+                total = total + attn_weights[..., query, earlier + 1]
+                queries.add(query)
+    return total / len(queries)
+
+
+def score_rolled(attn_weights, input_ids):
+    same = torch.ones_like(attn_weights[0, 0]).tril(-1).bool() & (
+        input_ids.unsqueeze(0) == input_ids.unsqueeze(1)
+    )
+    on_next = attn_weights.roll(-1, dims=-1).masked_fill(~same, 0.0).sum(-1)  # the key behind each place
+    return torch.tensor([[head[same.any(1)].mean() for head in layer] for layer in on_next])
+
+
+right("induction_score", score_loops, score_table, score_einsum, score_places, score_rolled)
+
+
+def score_with(shift=1, choose=lambda keys: keys, reduce=sum, which="before", divide=None):
+    def attempt(attn_weights, input_ids):
+        ids, shares = input_ids.tolist(), []
+        for query, token in enumerate(ids):
+            earlier = [place for place in range(query) if ids[place] == token]
+            counted = earlier or which == "all" or (which == "twice" and ids.count(token) > 1)
+            if counted:
+                weights = [
+                    attn_weights[..., query, place + shift] for place in choose(earlier) if place + shift >= 0
+                ]
+                shares.append(reduce(weights) if weights else torch.zeros(attn_weights.shape[:2]))
+        return sum(shares) / (divide(ids) if divide else len(shares))
+
+    return attempt
+
+
+def score_of_all_fields(attn_weights, input_ids):
+    before = (input_ids[:, None] == input_ids).tril(diagonal=-1)
+    return attn_weights[..., F.pad(before, (1, 0))[:, :-1]].mean(dim=-1)
+
+
+def score_with_the_diagonal(attn_weights, input_ids):
+    same = (input_ids[:, None] == input_ids).tril()
+    shares = (attn_weights * F.pad(same, (1, 0))[:, :-1]).sum(dim=-1)
+    return shares[..., same.any(dim=-1)].mean(dim=-1)
+
+
+wrong("induction_score", "earlier_place_itself", score_with(shift=0))
+wrong("induction_score", "token_before_it", score_with(shift=-1))
+wrong("induction_score", "first_place_only", score_with(choose=lambda places: places[:1]))
+wrong("induction_score", "last_place_only", score_with(choose=lambda places: places[-1:]))
+wrong(
+    "induction_score",
+    "all_queries_counted",
+    score_with(which="all"),
+    score_with_the_diagonal,
+    lambda w, ids: (w * F.pad((ids[:, None] == ids).tril(-1), (1, 0))[:, :-1]).sum(-1).mean(-1),
+)
+wrong("induction_score", "largest_only", score_with(reduce=lambda found: torch.stack(found).amax(dim=0)))
+wrong("induction_score", "last_query_left_out", lambda w, ids: score_loops(w[..., :-1, :-1], ids[:-1]))
+wrong("induction_score", "later_places_counted", score_with(which="twice"))
+wrong("induction_score", "mean_over_keys", score_with(reduce=lambda w: sum(w) / len(w)), score_of_all_fields)
+wrong(
+    "induction_score", "one_too_far", score_with(shift=2, choose=lambda places: [p for p in places if p < 5])
+)
+wrong(
+    "induction_score",
+    "query_itself_left_out",
+    lambda w, ids: score_table(w * ~torch.eye(len(ids)).bool(), ids),
+    lambda w, ids: (
+        (w * F.pad((b := (ids[:, None] == ids).tril(-2)), (1, 0))[:, :-1]).sum(-1)[..., b.any(-1)].mean(-1)
+    ),
+)
+wrong("induction_score", "mean_over_keys", lambda w, ids: score_table(w, ids) / len(ids))
+wrong("induction_score", "sum_over_queries", score_with(divide=lambda ids: 1))
+wrong(
+    "induction_score",
+    "query_key_swapped",
+    lambda w, ids: score_loops(w.transpose(-2, -1), ids),
+    lambda w, ids: score_table(w.mT, ids),
+)
+unlisted(
+    "induction_score",
+    lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1),
+    lambda w, ids: score_loops(w, ids).mean(),
+    lambda w, ids: score_loops(w, ids)[0],
+)
+
+# -------------------------------------------------------------------------------------- without some heads
+
+
+def without_columns(model, heads, head_dim, run):
+    kept = [attention.output.weight.detach().clone() for attention in model.attentions]
+    with torch.no_grad():
+        for layer, head in heads:
+            model.attentions[layer].output.weight[:, head * head_dim : (head + 1) * head_dim] = 0
+    try:
+        return run()
+    finally:
+        with torch.no_grad():
+            for attention, weight in zip(model.attentions, kept, strict=True):
+                attention.output.weight.copy_(weight)
+
+
+@contextmanager
+def one_head_out(model, layer, head, head_dim):
+    weight = model.attentions[layer].output.weight
+    kept = weight.detach().clone()
+    with torch.no_grad():
+        weight[:, head * head_dim : (head + 1) * head_dim] = 0
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+
+
+def without_stack(model, heads, head_dim, run):
+    with ExitStack() as stack:  # left in the reverse order
+        for layer, head in heads:
+            stack.enter_context(one_head_out(model, layer, head, head_dim))
+        return run()
+
+
+def without_recursion(model, heads, head_dim, run):
+    if not heads:
+        return run()
+    with one_head_out(model, *heads[0], head_dim):
+        return without_recursion(model, heads[1:], head_dim, run)
+
+
+def without_hooks(model, heads, head_dim, run):
+    def silence(head):
+        def hook(module, inputs):
+            merged = inputs[0].clone()
+            merged[..., head * head_dim : (head + 1) * head_dim] = 0
+            return (merged,)
+
+        return hook
+
+    handles = [
+        model.attentions[layer].output.register_forward_pre_hook(silence(head)) for layer, head in heads
+    ]
+    try:
+        result = run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return result
+
+
+def without_other_tensor(model, heads, head_dim, run):
+    """The weight is replaced by another tensor, and the old one comes back."""
+    old = {layer: model.attentions[layer].output.weight for layer, _ in heads}
+    try:
+        for layer, weight in old.items():
+            columns = [
+                place
+                for of, head in heads
+                if of == layer
+                for place in range(head * head_dim, (head + 1) * head_dim)
+            ]
+            changed = weight.detach().index_fill(1, torch.tensor(columns), 0.0)
+            model.attentions[layer].output.weight = torch.nn.Parameter(changed)
+        return run()
+    finally:
+        for layer, weight in old.items():
+            model.attentions[layer].output.weight = weight
+
+
+right("without_head", without_columns, without_stack, without_recursion, without_hooks, without_other_tensor)
+
+
+def without_by(change, back=True, safe=True, pick=lambda heads: heads, too_late=False):
+    """`change(attention, first place, last place)` takes out a head."""
+
+    def attempt(model, heads, head_dim, run):
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+        failed = True
+        if too_late:
+            result = run()
+        with torch.no_grad():
+            for layer, head in pick(heads):
+                change(model.attentions[layer], head * head_dim, (head + 1) * head_dim)
+        try:
+            if not too_late:
+                result = run()
+            failed = False
+        finally:
+            if back and (safe or not failed):
+                model.load_state_dict(state)
+        return result
+
+    return attempt
+
+
+def zero_columns(attention, first, last):
+    attention.output.weight[:, first:last] = 0
+
+
+def zero_rows(attention, first, last):
+    attention.output.weight[first:last] = 0
+
+
+def zero_nth(attention, first, last):
+    count = attention.output.weight.shape[1] // (last - first)
+    attention.output.weight[:, first // (last - first) :: count] = 0
+
+
+def zero_one(attention, first, last):
+    attention.output.weight[:, first // (last - first)] = 0
+
+
+def zero_bias_too(attention, first, last):
+    attention.output.weight[:, first:last] = 0
+    attention.output.bias[:] = 0
+
+
+def zero_all(attention, first, last):
+    attention.output.weight.zero_()
+
+
+def without_clone(model, heads, head_dim, run):
+    kept = [attention.output.weight.detach() for attention in model.attentions]  # the same memory
+    with torch.no_grad():
+        for layer, head in heads:
+            model.attentions[layer].output.weight[:, head * head_dim : (head + 1) * head_dim] = 0
+    result = run()
+    with torch.no_grad():
+        for attention, weight in zip(model.attentions, kept, strict=True):
+            attention.output.weight.copy_(weight)
+    return result
+
+
+def without_in_order(model, heads, head_dim, run):
+    kept = []
+    with torch.no_grad():
+        for layer, head in heads:
+            weight = model.attentions[layer].output.weight
+            kept.append(weight.detach().clone())
+            weight[:, head * head_dim : (head + 1) * head_dim] = 0
+    try:
+        return run()
+    finally:
+        with torch.no_grad():
+            for (layer, _), weight in zip(heads, kept, strict=True):
+                model.attentions[layer].output.weight.copy_(weight)
+
+
+def without_others(model, heads, head_dim, run):
+    count = model.attentions[0].output.weight.shape[1] // head_dim
+    every = [(layer, head) for layer in range(len(model.attentions)) for head in range(count)]
+    return without_columns(model, [place for place in every if place not in heads], head_dim, run)
+
+
+wrong("without_head", "rows_for_columns", without_by(zero_rows), without_by(zero_rows, back=False))
+wrong("without_head", "not_put_back", without_by(zero_columns, back=False), without_clone)
+wrong("without_head", "put_back_in_the_same_order", without_in_order)
+wrong("without_head", "not_put_back_after_an_error", without_by(zero_columns, safe=False))
+wrong(
+    "without_head",
+    "nothing_taken_out",
+    without_by(zero_columns, too_late=True),
+    lambda model, heads, head_dim, run: run(),
+)
+wrong(
+    "without_head",
+    "one_head_only",
+    without_by(zero_columns, pick=lambda heads: heads[:1]),
+    without_by(zero_columns, pick=lambda heads: heads[-1:]),
+)
+wrong("without_head", "every_nth_column", without_by(zero_nth))
+wrong("without_head", "one_column", without_by(zero_one))
+wrong("without_head", "bias_too", without_by(zero_bias_too))
+wrong("without_head", "whole_layer", without_by(zero_all))
+wrong(
+    "without_head",
+    "head_from_one",
+    without_by(zero_columns, pick=lambda heads: [(layer, head - 1) for layer, head in heads]),
+    without_by(zero_columns, pick=lambda heads: [(layer, head + 1) for layer, head in heads]),
+)
+wrong(
+    "without_head",
+    "layer_ignored",
+    without_by(zero_columns, pick=lambda heads: [(0, head) for _, head in heads]),
+)
+wrong("without_head", "kept_instead", without_others)
+
+
+def zero_values(attention, first, last):
+    attention.value.weight[first:last] = 0
+
+
+wrong("without_head", "values_instead", without_by(zero_values))
+unlisted(
+    "without_head",
+    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
+    lambda model, heads, head_dim, run: -run(),
+    lambda model, heads, head_dim, run: without_columns(model, heads, head_dim, run)[:1],
+)
+
+# ------------------------------------------------------------------------------------------ a path is cut
+
+
+def path_by_hand(attention, norm, hidden_state, written, num_heads):
+    def heads_of(projected):
+        return projected.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+    query = heads_of(attention.query(norm(hidden_state)))
+    key = heads_of(attention.key(norm(hidden_state - written)))
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(later, -math.inf).softmax(dim=-1)
+
+
+def path_fused(attention, norm, hidden_state, written, num_heads):
+    batch, seq_len, size = hidden_state.shape
+    shape = batch, seq_len, num_heads, size // num_heads
+    query = attention.query(norm(hidden_state)).view(shape).transpose(1, 2)
+    key = attention.key(norm(hidden_state - written)).view(shape).transpose(1, 2)
+    unit = torch.eye(seq_len).expand(batch, num_heads, -1, -1)
+    return F.scaled_dot_product_attention(query, key, unit, is_causal=True)
+
+
+def path_each_head(attention, norm, hidden_state, written, num_heads):
+    query, key = attention.query(norm(hidden_state)), attention.key(norm(hidden_state - written))
+    tables = []
+    for q, k in zip(query.chunk(num_heads, dim=-1), key.chunk(num_heads, dim=-1), strict=True):
+        scores = torch.einsum("bqd,bkd->bqk", q, k) * q.shape[-1] ** -0.5
+        tables.append(F.softmax(scores + torch.full(scores.shape[1:], -math.inf).triu(1), dim=-1))
+    return torch.stack(tables, dim=1)
+
+
+def path_layer_norm(attention, norm, hidden_state, written, num_heads):
+    """The norm and the projections written out."""
+
+    def normed(x):
+        x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + norm.eps).sqrt()
+        return x * norm.weight + norm.bias
+
+    parts = (attention.query, hidden_state), (attention.key, hidden_state - written)
+    q, k = (normed(x) @ layer.weight.T + layer.bias for layer, x in parts)
+    q, k = (x.reshape(*x.shape[:2], num_heads, -1) for x in (q, k))
+    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+    weights = scores.exp().tril()
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def path_rows(attention, norm, hidden_state, written, num_heads):
+    q, k = attention.query(norm(hidden_state)), attention.key(norm(hidden_state - written))
+    batch, seq_len, size = q.shape
+    found, width = torch.zeros(batch, num_heads, seq_len, seq_len), size // num_heads
+    for head in range(num_heads):
+        part = slice(head * width, (head + 1) * width)
+        for row in range(seq_len):
+            scores = (k[:, : row + 1, part] * q[:, row : row + 1, part]).sum(-1) / width**0.5
+            found[:, head, row, : row + 1] = scores.softmax(-1)
+    return found
+
+
+right("path_cut", path_by_hand, path_fused, path_each_head, path_layer_norm, path_rows)
+
+
+def path_from(states, mask=True, scale=lambda d, size: d**-0.5, view=False):
+    """`states(attention, norm, x, w)` gives query and key, (batch, seq, hidden_size)."""
+
+    def attempt(attention, norm, hidden_state, written, num_heads):
+        batch, seq_len, size = hidden_state.shape
+        parts = states(attention, norm, hidden_state, written)
+        if view:
+            q, k = (part.reshape(batch, num_heads, seq_len, -1) for part in parts)
+        else:
+            q, k = (part.reshape(batch, seq_len, num_heads, -1).permute(0, 2, 1, 3) for part in parts)
+        scores = torch.matmul(q, k.transpose(2, 3)) * scale(q.shape[-1], size)
+        if mask:
+            scores = scores + torch.full((seq_len, seq_len), -math.inf).triu(1)
+        return torch.softmax(scores, dim=-1)
+
+    return attempt
+
+
+def good(a, norm, x, w):
+    return a.query(norm(x)), a.key(norm(x - w))
+
+
+wrong(
+    "path_cut",
+    "queries_cut_too",
+    path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x - w)))),
+    lambda a, norm, x, w, heads: path_by_hand(a, norm, x - w, torch.zeros_like(w), heads),
+)
+wrong(
+    "path_cut", "queries_cut_instead", path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x))))
+)
+wrong(
+    "path_cut",
+    "nothing_cut",
+    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)))),
+    lambda a, norm, x, w, heads: path_by_hand(a, norm, x, 0 * w, heads),
+)
+wrong("path_cut", "added_instead", lambda a, norm, x, w, heads: path_by_hand(a, norm, x, -w, heads))
+wrong("path_cut", "keys_from_written", path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(w)))))
+wrong(
+    "path_cut",
+    "cut_behind_the_norm",
+    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x) - w))),
+    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x) - norm(w)))),
+    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)) - a.key(w))),
+)
+wrong("path_cut", "no_norm", path_from(lambda a, norm, x, w: (a.query(x), a.key(x - w))))
+wrong(
+    "path_cut",
+    "wrong_layer",
+    path_from(lambda a, norm, x, w: (a.key(norm(x)), a.query(norm(x - w)))),
+    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.query(norm(x - w)))),
+)
+wrong("path_cut", "no_norm", path_from(lambda a, norm, x, w: (a.query(x), a.key(norm(x - w)))))
+
+
+def path_scores(finish):
+    def attempt(a, norm, x, w, heads):
+        q, k = (torch.stack(part.chunk(heads, dim=-1), dim=1) for part in good(a, norm, x, w))
+        later = torch.arange(x.shape[1])[:, None] < torch.arange(x.shape[1])
+        return finish(torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1]), later)
+
+    return attempt
+
+
+wrong(
+    "path_cut",
+    "mask_inverted",
+    path_scores(lambda scores, later: scores.where(later, -math.inf).softmax(-1)),
+    path_scores(
+        lambda scores, later: scores.where(later | torch.eye(len(later)).bool(), -math.inf).softmax(-1)
+    ),
+)
+wrong(
+    "path_cut",
+    "softmax_over_queries",
+    path_scores(lambda s, later: s.masked_fill(later, -math.inf).softmax(2)),
+)
+wrong(
+    "path_cut",
+    "no_softmax",
+    path_scores(lambda s, later: s.masked_fill(later, -math.inf)),
+    path_scores(lambda s, later: s * ~later),
+)
+wrong("path_cut", "no_mask", path_from(good, mask=False))
+wrong("path_cut", "no_scaling", path_from(good, scale=lambda d, size: 1))
+wrong("path_cut", "scaled_by_hidden_size", path_from(good, scale=lambda d, size: size**-0.5))
+wrong("path_cut", "view_without_transpose", path_from(good, view=True))
+unlisted(
+    "path_cut",
+    lambda *inputs: path_by_hand(*inputs).mean(dim=1),
+    lambda *inputs: path_by_hand(*inputs).transpose(-2, -1),
+    lambda a, norm, x, w, heads: path_by_hand(a, norm, x, w, heads) @ x[:, None],
+)

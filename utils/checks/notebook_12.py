@@ -1,0 +1,409 @@
+"""The checks of notebook 12: a score for induction, a model without some heads, and one path that is cut."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .answers import read_tensor
+from .judge import judge, safely
+from .shared import fill_weights, made_numbers, scaled_scores, weights_of
+
+# ---------------------------------------------------------------------------------------- a score for induction
+
+# Tokens, and for each query whose token stood before: the keys right behind those places. Worked by hand.
+REPEATS = [
+    ([3, 5, 9, 7, 3, 5, 3, 8, 7], {4: [1], 5: [2], 6: [1, 5], 8: [4]}),
+    ([4, 4, 6, 4, 6, 6, 8], {1: [1], 3: [1, 2], 4: [3], 5: [3, 5]}),
+    ([0, 1, 2, 3, 0, 1, 2, 3], {4: [1], 5: [2], 6: [3], 7: [4]}),
+]
+
+
+@safely
+def check_induction_score(attempt):
+    """Check `attempt(attn_weights, input_ids)`: each head's score, (layers, heads).
+
+    attn_weights: (layers, heads, query, key), causal. input_ids: (seq,).
+    """
+    keys_of = {tuple(ids): keys for ids, keys in REPEATS}
+
+    def score(weights, keys, reduce=torch.sum, turned=False, queries=None, over_queries=torch.mean):
+        """Return what heads put on these keys of each query, as a mean over the queries."""
+        weights = weights.mT if turned else weights
+        found = [reduce(weights[..., query, torch.tensor(keys[query]).long()], -1) for query in keys]
+        found += [torch.zeros(weights.shape[:2])] * (queries - len(keys) if queries else 0)
+        return {"score": over_queries(torch.stack(found), 0)}
+
+    def like(keys=lambda ids, keys: keys, **changes):
+        return lambda weights, ids: score(weights, keys(ids, keys_of[tuple(ids.tolist())]), **changes)
+
+    def moved(by):
+        return lambda ids, keys: {
+            q: [key + by for key in of if 0 <= key + by < len(ids)] for q, of in keys.items()
+        }
+
+    def without_query(ids, keys):
+        kept = {query: [key for key in of if key != query] for query, of in keys.items()}
+        return {query: of for query, of in kept.items() if of}
+
+    def only(place):
+        return lambda ids, keys: {query: [of[place]] for query, of in keys.items()}
+
+    def with_itself(ids, keys):
+        """Each token is taken for an earlier place of itself; the key behind the last one is not there."""
+        rows = range(len(ids))
+        return {q: [*keys.get(q, []), *([q + 1] if q + 1 < len(ids) else [])] for q in rows}
+
+    def also_later(ids, keys):
+        """A later place counts like an earlier one: its keys have no weight, but its queries are counted."""
+        ids = ids.tolist()
+        return {q: keys.get(q, []) for q in range(len(ids)) if ids.count(ids[q]) > 1}
+
+    def pairs(weights, ids):
+        keys = keys_of[tuple(ids.tolist())]
+        flat = [(q, k) for q, of in keys.items() for k in of]
+        return {"score": torch.stack([weights[..., q, k] for q, k in flat]).mean(dim=0)}
+
+    def all_queries(weights, ids):
+        return score(weights, keys_of[tuple(ids.tolist())], queries=len(ids))
+
+    mistakes = {
+        "earlier_place_itself": [like(moved(-1))],
+        "token_before_it": [like(moved(-2))],
+        "one_too_far": [like(moved(1))],
+        "first_place_only": [like(only(0))],
+        "last_place_only": [like(only(-1))],
+        "largest_only": [like(reduce=torch.amax)],
+        "all_queries_counted": [
+            all_queries,
+            like(with_itself),
+            lambda weights, ids: score(weights, keys_of[tuple(ids.tolist())], queries=len(ids) - 1),
+        ],
+        "last_query_left_out": [like(lambda ids, keys: {q: keys[q] for q in keys if q < len(ids) - 1})],
+        "later_places_counted": [like(also_later)],
+        "mean_over_keys": [
+            like(reduce=torch.mean),
+            pairs,
+            lambda weights, ids: {"score": like()(weights, ids)["score"] / len(ids)},
+        ],
+        "query_itself_left_out": [
+            like(without_query),
+            like(lambda ids, keys: {q: [key for key in of if key != q] for q, of in keys.items()}),
+        ],
+        "sum_over_queries": [like(over_queries=torch.sum)],
+        "query_key_swapped": [like(turned=True)],
+    }
+    trials = []
+    for start, (ids, _) in enumerate(REPEATS):
+        layers, heads, seq = 2 + start % 2, 3 - start % 2, len(ids)
+        scores = made_numbers(layers, heads, seq, seq, start=start)
+        hidden = ~torch.ones(seq, seq, dtype=torch.bool).tril()
+        trials.append((scores.masked_fill(hidden, -math.inf).softmax(dim=-1), torch.tensor(ids)))
+
+    def read(raw):
+        return {"score": read_tensor(raw, "score")}
+
+    return judge("induction_score", attempt, trials, like(), mistakes, read)
+
+
+# ---------------------------------------------------------------------------------- a model without some heads
+
+
+class Attention(nn.Module):
+    """Causal attention with the names of the course's own; `silent` heads put out 0."""
+
+    def __init__(self, num_heads, head_dim):
+        super().__init__()
+        self.num_heads = num_heads
+        for name in ("query", "key", "value", "output"):
+            setattr(self, name, nn.Linear(num_heads * head_dim, num_heads * head_dim))
+
+    def forward(self, hidden_state, silent=()):
+        parts = [layer(hidden_state) for layer in (self.query, self.key, self.value)]
+        parts = [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
+        found = F.scaled_dot_product_attention(*parts, is_causal=True)
+        for head in silent:
+            found[:, head] = 0
+        return self.output(found.transpose(1, 2).flatten(2))
+
+
+class Attentions(nn.Module):
+    """Layers of attention, each with a residual connection."""
+
+    def __init__(self, layers, num_heads, head_dim):
+        super().__init__()
+        self.attentions = nn.ModuleList(Attention(num_heads, head_dim) for _ in range(layers))
+        fill_weights(self)
+
+    def forward(self, hidden_state, silent=()):
+        for place, attention in enumerate(self.attentions):
+            heads = [head for layer, head in silent if layer == place]
+            hidden_state = hidden_state + attention(hidden_state, heads)
+        return hidden_state
+
+
+class Planned(Exception):
+    """What `run` raises in one of the trials."""
+
+
+@safely
+def check_without_head(attempt):
+    """Check `attempt(model, heads, head_dim, run)`: what `run()` gives without these heads; then all is as before.
+
+    model: has `attentions[layer].output`. heads: pairs (layer, head). In the last trial `run` raises an error.
+    """
+
+    def hidden_state(layers, num_heads, head_dim):
+        return made_numbers(2, 4, num_heads * head_dim) / 2
+
+    def call(sizes, heads, fails):
+        model = Attentions(*sizes)
+
+        def run():
+            if fails:
+                raise Planned
+            with torch.no_grad():
+                return model(hidden_state(*sizes))
+
+        try:
+            output = attempt(model, [*heads], sizes[2], run)
+        except Planned:
+            output = None
+        return output, model, fails
+
+    def answer(output, model):
+        outputs = torch.stack([layer.output.weight.detach() for layer in model.attentions])
+        others = [p.detach().flatten() for name, p in model.named_parameters() if "output.weight" not in name]
+        with torch.no_grad():  # a hook that is left behind shows here
+            again = model(made_numbers(2, 4, outputs.shape[-1]) / 2)
+        return {
+            "output": output.detach(),
+            "output.weight afterwards": outputs,
+            "other weights afterwards": torch.cat(others),
+            "output of the model afterwards": again,
+        }
+
+    def read(raw):
+        output, model, fails = raw
+        return {
+            name: value.double()
+            for name, value in answer(torch.zeros(1) if fails else read_tensor(output), model).items()
+        }
+
+    def always(fails):
+        return True
+
+    def never(fails):
+        return False
+
+    def like(change=None, back=always, silent=lambda heads, sizes: heads):
+        """Return the answer where these heads are silent, or the model is changed so; put back or not."""
+
+        def compute(sizes, heads, fails):
+            model, before = Attentions(*sizes), Attentions(*sizes)
+            with torch.no_grad():
+                if change:
+                    for layer, head in heads:
+                        part = slice(head * sizes[2], (head + 1) * sizes[2])
+                        change(model.attentions[layer], part, head)
+                    output = model(hidden_state(*sizes))
+                else:
+                    output = model(hidden_state(*sizes), silent(heads, sizes))
+            return answer(torch.zeros(1) if fails else output, before if back(fails) else model)
+
+        return compute
+
+    def columns(attention, part, head):
+        attention.output.weight[:, part] = 0
+
+    def rows(attention, part, head):
+        attention.output.weight[part] = 0
+
+    def every_nth(attention, part, head):
+        attention.output.weight[:, head :: attention.num_heads] = 0
+
+    def one_column(attention, part, head):
+        attention.output.weight[:, head] = 0
+
+    def values(attention, part, head):
+        attention.value.weight[part] = 0
+
+    def bias_too(attention, part, head):
+        columns(attention, part, head)
+        attention.output.bias.zero_()
+
+    def whole_layer(attention, part, head):
+        attention.output.weight.zero_()
+
+    def every_head(sizes):
+        return [(layer, head) for layer in range(sizes[0]) for head in range(sizes[1])]
+
+    def last_put_back(sizes, heads, fails):
+        """Each head's weights are noted one after the other, and put back in the same order."""
+        right = like()(sizes, heads, fails)
+        model, kept = Attentions(*sizes), []
+        with torch.no_grad():
+            for layer, head in heads:
+                weight = model.attentions[layer].output.weight
+                kept.append((weight, weight.clone()))
+                columns(model.attentions[layer], slice(head * sizes[2], (head + 1) * sizes[2]), head)
+            for weight, noted in kept:
+                weight.copy_(noted)
+        return answer(right["output"], model)
+
+    mistakes = {
+        "rows_for_columns": [like(rows), like(rows, back=never)],
+        "put_back_in_the_same_order": [last_put_back],
+        "not_put_back_after_an_error": [like(columns, back=lambda fails: not fails)],
+        "not_put_back": [like(columns, back=never)],
+        "nothing_taken_out": [like(silent=lambda heads, sizes: [])],
+        "one_head_only": [
+            like(silent=lambda heads, sizes: heads[:1]),
+            like(silent=lambda heads, sizes: heads[-1:]),
+        ],
+        "every_nth_column": [like(every_nth)],
+        "one_column": [like(one_column)],
+        "values_instead": [like(values), like(values, back=never)],
+        "bias_too": [like(bias_too), like(bias_too, back=never)],
+        "whole_layer": [like(whole_layer)],
+        "head_from_one": [
+            like(silent=lambda heads, sizes: [(layer, head + 1) for layer, head in heads]),
+            like(silent=lambda heads, sizes: [(layer, head - 1) for layer, head in heads]),
+        ],
+        "layer_ignored": [
+            like(silent=lambda heads, sizes: [(0, head) for _, head in heads]),
+            like(
+                silent=lambda heads, sizes: [(layer, head) for layer in range(sizes[0]) for _, head in heads]
+            ),
+        ],
+        "kept_instead": [
+            like(silent=lambda heads, sizes: [place for place in every_head(sizes) if place not in heads])
+        ],
+    }
+    trials = [
+        ((2, 4, 2), ((1, 2),), False),
+        ((2, 3, 3), ((0, 1), (1, 2)), False),
+        ((3, 2, 2), ((2, 0), (2, 1), (0, 1)), False),
+        ((2, 3, 2), ((0, 1),), True),
+    ]
+    return judge("without_head", attempt, trials, like(), mistakes, read, call=call)
+
+
+# ------------------------------------------------------------------------------------------ a path that is cut
+
+
+@safely
+def check_path_cut(attempt):
+    """Check `attempt(attention, norm, hidden_state, written, num_heads)`: weights (batch, heads, query, key).
+
+    attention: a module with linear layers `query` and `key`. norm: a LayerNorm. hidden_state, written: (batch, seq,
+    hidden_size). Peer: F.scaled_dot_product_attention on those layers.
+    """
+
+    def heads_of(projected, num_heads):
+        return projected.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+    def weights(query, key, mask=True):
+        seq_len = query.shape[-2]
+        causal = torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
+        return {"row weights": weights_of(query, key, causal if mask else None)}
+
+    def like(
+        for_query=lambda x, w: x,
+        for_key=lambda x, w: x - w,
+        split=heads_of,
+        normed=True,
+        mask=True,
+        scale=None,
+    ):
+        def compute(attention, norm, hidden_state, written, num_heads):
+            states = for_query(hidden_state, written), for_key(hidden_state, written)
+            states = [norm(state) if normed else state for state in states]
+            query, key = attention.query(states[0]), attention.key(states[1])
+            if scale:
+                query = query * scale(query.shape[-1], num_heads)
+            return weights(split(query, num_heads), split(key, num_heads), mask)
+
+        return compute
+
+    def behind_the_norm(change):
+        def compute(attention, norm, hidden_state, written, num_heads):
+            query, key = (
+                attention.query(norm(hidden_state)),
+                attention.key(change(norm, hidden_state, written)),
+            )
+            return weights(heads_of(query, num_heads), heads_of(key, num_heads))
+
+        return compute
+
+    def behind_the_keys(attention, norm, hidden_state, written, num_heads):
+        query, key = attention.query(norm(hidden_state)), attention.key(norm(hidden_state))
+        return weights(*(heads_of(part, num_heads) for part in (query, key - attention.key(written))))
+
+    def query_without_norm(attention, norm, hidden_state, written, num_heads):
+        query, key = attention.query(hidden_state), attention.key(norm(hidden_state - written))
+        return weights(heads_of(query, num_heads), heads_of(key, num_heads))
+
+    def by(for_query, for_key):
+        def compute(attention, norm, hidden_state, written, num_heads):
+            query = getattr(attention, for_query)(norm(hidden_state))
+            key = getattr(attention, for_key)(norm(hidden_state - written))
+            return weights(heads_of(query, num_heads), heads_of(key, num_heads))
+
+        return compute
+
+    def with_scores(finish):
+        """Return what comes of the right scores, (batch, heads, query, key), without a mask."""
+
+        def compute(attention, norm, hidden_state, written, num_heads):
+            query = heads_of(attention.query(norm(hidden_state)), num_heads)
+            key = heads_of(attention.key(norm(hidden_state - written)), num_heads)
+            return {"row weights": finish(scaled_scores(query, key))}
+
+        return compute
+
+    def inverted(scores, diagonal):
+        return scores.masked_fill(torch.ones_like(scores).bool().tril(diagonal), -math.inf).softmax(dim=-1)
+
+    def hidden(scores):
+        return scores.masked_fill(torch.ones_like(scores).bool().triu(1), -math.inf)
+
+    cut, whole, alone, added = (lambda x, w: x - w), (lambda x, w: x), (lambda x, w: w), (lambda x, w: x + w)
+    mistakes = {
+        "queries_cut_too": [like(cut, cut)],
+        "queries_cut_instead": [like(cut, whole)],
+        "nothing_cut": [like(whole, whole)],
+        "added_instead": [like(whole, added)],
+        "keys_from_written": [like(whole, alone)],
+        "cut_behind_the_norm": [
+            behind_the_norm(lambda norm, x, w: norm(x) - w),
+            behind_the_norm(lambda norm, x, w: norm(x) - norm(w)),
+            behind_the_keys,
+        ],
+        "no_norm": [like(normed=False), behind_the_norm(lambda norm, x, w: x - w), query_without_norm],
+        "wrong_layer": [by("key", "query"), by("key", "key"), by("query", "query")],
+        "no_mask": [like(mask=False)],
+        "mask_inverted": [with_scores(lambda scores, k=k: inverted(scores, k)) for k in (0, -1)],
+        "softmax_over_queries": [with_scores(lambda scores: hidden(scores).softmax(dim=-2))],
+        "no_softmax": [with_scores(hidden), with_scores(lambda scores: scores.tril())],
+        "no_scaling": [like(scale=lambda d, h: math.sqrt(d // h))],
+        "scaled_by_hidden_size": [like(scale=lambda d, h: h**-0.5)],
+        "view_without_transpose": [
+            like(split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads))
+        ],
+    }
+    trials = []
+    for start, (batch, seq, num_heads, head_dim) in enumerate([(2, 5, 2, 3), (1, 4, 3, 2), (3, 3, 4, 4)]):
+        shape = batch, seq, num_heads * head_dim
+        attention = fill_weights(Attention(num_heads, head_dim)).requires_grad_(False)
+        norm = nn.LayerNorm(shape[-1], eps=0.1).requires_grad_(False)
+        norm.weight.copy_(made_numbers(shape[-1], start=9))
+        norm.bias.copy_(made_numbers(shape[-1], start=6))
+        states = made_numbers(*shape, start=start), made_numbers(*shape, start=start + 4, step=23) * 0.8
+        trials.append((attention, norm, *states, num_heads))
+
+    def read(raw):
+        return {"row weights": read_tensor(raw, "row weights")}
+
+    return judge("path_cut", attempt, trials, like(), mistakes, read)
