@@ -1,6 +1,7 @@
 """What holds for every notebook, every room and every page: the rules of CONTRIBUTING.md that a program can check."""
 
 import ast
+import functools
 import json
 import re
 import shutil
@@ -21,8 +22,11 @@ MACHINE_PATH = re.compile(r"(?<![\w.:/~<])/(?!usr/|etc/|bin/|opt/|dev/)(?:[\w.-]
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
+read = functools.cache(course.read)
+
+
 def cells(path, kind=None):
-    return [cell for cell in course.read(path).cells if kind in (None, cell.cell_type)]
+    return [cell for cell in read(path).cells if kind in (None, cell.cell_type)]
 
 
 def outputs(path):
@@ -247,8 +251,9 @@ def test_repository_address_stands_in_one_place():
             continue
         assert course.repository() not in (ROOT / name).read_text(encoding="utf-8"), name
     for path in NOTEBOOKS:
+        made = course.generated(path)
         for cell in cells(path):
-            assert cell.id in course.generated(path) or course.repository() not in json.dumps(cell), cell.id
+            assert cell.id in made or course.repository() not in json.dumps(cell), cell.id
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -204,7 +204,7 @@ def judge(exercise, attempt, trials, right, mistakes, read=output_and_weights, s
         raise NotAttempted
     told = [compared(inputs, result, right, read) for inputs, result in ran.results]
     wrong = [one for one in told if one.seen]
-    name, shown = fitting(told, mistakes, signs or {})
+    name, shown = fitting(told, mistakes, signs or {}) if wrong else (None, None)
     if name:
         return refused(exercise, tried(attempt, shown.inputs) + shown.seen, name)
     if ran.changed:
@@ -252,10 +252,10 @@ def fitting(told, mistakes, signs):
             and agrees(exchanged(one.answer), one.expected)
         ):
             return "weights_first", one
-    fits = {name: [would_give(one, likes) for one in read] for name, likes in mistakes.items()}
-    contradicted = set()
-    for name, all_of in fits.items():
-        pairs = list(zip(read, all_of, strict=True))
+    fits, contradicted = {}, set()
+    for name, likes in mistakes.items():
+        fits[name] = [would_give(one, likes) for one in read]
+        pairs = list(zip(read, fits[name], strict=True))
         if any(one.seen for one in read) and all(fit if one.seen else fit is not False for one, fit in pairs):
             return name, next(one for one in read if one.seen)
         if any(fit is False and not one.seen for one, fit in pairs):
@@ -274,11 +274,13 @@ def fitting(told, mistakes, signs):
 
 def would_give(one, likes):
     """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
-    fits = []
+    fits = None
     for like in likes:
         with suppress(Exception):  # this misconception cannot happen on these inputs
-            fits.append(agrees(one.answer, like(*one.inputs)))
-    return any(fits) if fits else None
+            fits = agrees(one.answer, like(*one.inputs))
+            if fits:
+                break
+    return fits
 
 
 def exchanged(answer):
