@@ -400,6 +400,7 @@ def assert_says(answer, *facts):
     assert all(fact in answer["message"] for fact in facts) and "\n" not in answer["message"], answer
 
 
+@pytest.mark.slow
 def test_default_needs_no_network_and_no_code_of_the_package(report):
     assert report["first"]["folder"] == report["second"]["folder"] == str(PACKAGED)
     assert report["second"]["cpu"] < report["first"]["cpu"] / 3 < 1  # 90 MB are read once
@@ -407,6 +408,7 @@ def test_default_needs_no_network_and_no_code_of_the_package(report):
     assert not report["untouched"] and not report["code"]
 
 
+@pytest.mark.slow
 def test_model_of_the_hub_is_downloaded_once_and_equals_a_direct_load(report, hub, originals):
     folder = Path(report["bert"]["folder"])
     assert report["again"]["folder"] == str(folder)
@@ -419,12 +421,14 @@ def test_model_of_the_hub_is_downloaded_once_and_equals_a_direct_load(report, hu
     assert report["direct"] < 1e-5
 
 
+@pytest.mark.slow
 def test_shards_of_the_hub_come_whole(report, hub):
     folders = (Path(report["shards"]["folder"]), hub.models["some/shards"])
     found, there = ({file.name for file in folder.iterdir()} for folder in folders)
     assert found == there and INDEX in found
 
 
+@pytest.mark.slow
 def test_what_the_hub_does_not_hand_out_is_refused(report, hub):
     assert_says(report["nothing"], "some/nothing", "no folder", "hf auth login")
     assert_says(report["private"], "some/private", "no folder", "hf auth login")
@@ -434,6 +438,7 @@ def test_what_the_hub_does_not_hand_out_is_refused(report, hub):
     assert_says(report["lacking"], "some/lacking", "lacks", QUERY)
 
 
+@pytest.mark.slow
 def test_what_is_no_bert_encoder_is_refused_before_its_weights_come(report, hub):
     assert_says(report["pickle"], "some/pickle", "pickle")
     assert_says(report["bare"], "some/bare", "no config.json")
@@ -443,17 +448,20 @@ def test_what_is_no_bert_encoder_is_refused_before_its_weights_come(report, hub)
     assert not fetched & {f"/lfs/some/distil/{WEIGHTS}", "/lfs/some/pickle/pytorch_model.bin"}
 
 
+@pytest.mark.slow
 def test_broken_download_says_so_and_the_next_call_mends_it(report, hub):
     assert_says(report["breaking"], f"{WEIGHTS} of some/breaking", "broke off")
     assert "folder" in report["mended"]
     assert hub.fetched("some/breaking", "vocab.txt") == 1  # what was complete was kept
 
 
+@pytest.mark.slow
 def test_flipped_bit_in_the_cache_is_refused_and_deleting_the_file_mends_it(report):
     assert report["linked"]["folder"] == report["deleted"]["folder"] == report["bert"]["folder"]
     assert_says(report["flipped"], report["store"], "damaged")
 
 
+@pytest.mark.slow
 def test_cache_is_enough_when_the_hub_is_gone(report):
     assert report["cached"]["folder"] == report["bert"]["folder"]
     assert report["touched"] == []
@@ -461,6 +469,7 @@ def test_cache_is_enough_when_the_hub_is_gone(report):
     assert_says(report["half"], "some/distil", "not complete in the cache", "cannot be reached")
 
 
+@pytest.mark.slow
 def test_silence_of_the_hub_or_of_the_names_is_cut_short(report, hub):
     """Left to itself, the library would wait for the hub for 10 seconds, and the name server here takes 60."""
     assert_says(report["silent"], hub.url, "some/silent", "cannot be reached")
