@@ -11,6 +11,7 @@ counted, and written there.
 """
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -35,6 +36,9 @@ WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")
+
+# Text that asks for a guess. The stored output of the cell after it is collapsed, and opens when the cell runs.
+ASKS = re.compile(r"\b(guess|predict)\b", re.IGNORECASE)
 
 # The line in which the title cell says how long a notebook takes.
 TIME = r"^\*\*Time:\*\* .*$"
@@ -107,6 +111,18 @@ def hint_and_solution(text: str) -> tuple[str, str]:
     return hint, code
 
 
+def fold(cells) -> None:
+    """Fold the source of what a learner only needs the effect of, and the output of what is to be guessed."""
+    for before, cell in itertools.pairwise(cells):
+        if cell.cell_type == "code":
+            asked = before.cell_type == "markdown" and ASKS.search(before.source[-400:])
+            folded = (
+                {"source_hidden": True} if cell.id in FOLDED else {"outputs_hidden": True} if asked else {}
+            )
+            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": bool(asked)}
+            cell.metadata = nbformat.from_dict({name: value for name, value in metadata.items() if value})
+
+
 def write(path: Path, notebook) -> None:
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook, indent=1) + "\n", encoding="utf-8", newline="\n")
@@ -117,34 +133,40 @@ def about(path: Path) -> dict:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "".join(cells[1]["source"])
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
-    reading, practice = minutes(cells)
-    return {
+    taken = minutes(cells)
+    time = f"**Time:** about {taken['reading']} minutes, exercises {taken['exercises']}"
+    time += f", optional {taken['optional']}" * bool(taken["optional"])
+    return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
         "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
-        "reading": reading,
-        "exercises": practice,
-        "header": re.sub(TIME, f"**Time:** about {reading} minutes, exercises {practice}", text, flags=re.M),
+        "header": re.sub(TIME, time, text, flags=re.M),
     }
 
 
-def minutes(cells: list[dict]) -> tuple[int, int]:
-    """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, and its checked exercises."""
-    words, lines, practice, section = 0, 0, 0, "reading"
+def minutes(cells: list[dict]) -> dict[str, int]:
+    """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, its exercises as they say,
+    and the sections with "(optional)" in their heading, which reading leaves out."""
+    words, lines = {"reading": 0, "optional": 0}, {"reading": 0, "optional": 0}
+    practice, practising, optional = 0, False, 0
     for cell in cells:
         text = "".join(cell["source"])
         if cell["id"] in ("navigation-top", "set-up", "navigation-bottom"):
             continue
-        if cell["id"] == "exercises":
-            section = "exercises"
-        elif "## Can you say it without looking?" in text:
-            section = "reading"
-        if section == "exercises":
+        markdown = cell["cell_type"] == "markdown"
+        for level, heading in re.findall(r"^(##+) (.+)$", text, re.MULTILINE) if markdown else ():
+            if len(level) == 2:
+                practising = heading == "Exercises"
+            if not optional or len(level) <= optional:
+                optional = len(level) if "(optional)" in heading else 0
+        part = "optional" if optional else "reading"
+        if practising:
             practice += sum(map(int, re.findall(r"\*\*Time:\*\* (\d+) minutes", text)))
-        elif cell["cell_type"] == "markdown":
-            words += len(text.split())
+        elif markdown:
+            words[part] += len(text.split())
         else:
-            lines += sum(bool(line.strip()) for line in text.splitlines())
-    return max(5, 5 * round((words / 130 + lines / 10) / 5)), practice
+            lines[part] += sum(bool(line.strip()) for line in text.splitlines())
+    taken = {part: 5 * round((words[part] / 130 + lines[part] / 10) / 5) for part in words}
+    return {"reading": taken["reading"], "exercises": practice, "optional": taken["optional"]}
 
 
 def badge(path: Path, images: str = "../images") -> str:
@@ -237,8 +259,7 @@ def generate() -> None:
         notebook, made = read(path), generated(path)
         for cell in notebook.cells:
             cell.source = made.get(cell.id, cell.source)
-            if cell.id in FOLDED:
-                cell.metadata["jupyter"] = {"source_hidden": True}
+        fold(notebook.cells)
         write(path, notebook)
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
@@ -246,10 +267,8 @@ def generate() -> None:
 def run(path: Path) -> None:
     """Run a notebook from a fresh kernel and keep its outputs, without the traces of this machine."""
     notebook = read(path)
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-        cell.metadata.pop("scrolled", None)
     execute(notebook)
+    fold(notebook.cells)
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

@@ -1,5 +1,6 @@
 """The keeper of the notebooks: publishing an address, navigation, re-execution as committed."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -74,21 +75,52 @@ def test_publish_refuses_what_is_no_address(copy, address):
 
 
 def test_minutes_are_counted():
-    """1,300 words and 100 lines of code make 10 + 10 minutes; words and code of the exercises are their own time."""
+    """1,300 words and 100 lines of code make 10 + 10 minutes; exercises say theirs; an optional section ends with a
+    heading of its own level."""
+    exercise = "## Exercises\n\n**Time:** 15 minutes " + "word " * 999
     texts = [
         "word " * 1300,
         "line\n\n" * 100,
-        "",
-        "**Time:** 15 minutes " * 99,
+        "### More (optional)",
+        "line\n" * 200,
+        "#### Deeper",
+        "line\n" * 100,
+    ]
+    texts += [
+        "### On",
+        "line\n" * 50,
+        exercise,
+        "line\n" * 999,
         "## Can you say it without looking?",
+        "line\n" * 50,
     ]
-    kinds = ["markdown", "code", "markdown", "markdown", "markdown"]
-    ids = ["a", "b", "exercises", "c", "d"]
+    code = [text.startswith("line") for text in texts]
     cells = [
-        {"id": name, "cell_type": kind, "source": text}
-        for name, kind, text in zip(ids, kinds, texts, strict=True)
+        {"id": f"cell-{i}", "cell_type": "code" if is_code else "markdown", "source": text}
+        for i, (text, is_code) in enumerate(zip(texts, code, strict=True))
     ]
-    assert course.minutes(cells) == (20, 99 * 15)
+    assert course.minutes(cells) == {"reading": 30, "exercises": 15, "optional": 30}
+
+
+def test_output_after_a_guess_is_stored_collapsed():
+    """JupyterLab shows the first line of a collapsed text: no number stands there."""
+    asked = 0
+    for path in course.paths():
+        cells = course.read(path).cells
+        for before, cell in itertools.pairwise(cells):
+            if cell.cell_type != "code":
+                continue
+            guess = before.cell_type == "markdown" and re.search(
+                r"(?i)\b(guess|predict)\b", before.source[-400:]
+            )
+            asked += bool(guess)
+            where = f"{path.name}, cell {cell.id}"
+            assert cell.metadata.get("jupyter", {}).get("outputs_hidden", False) == bool(guess), where
+            assert cell.metadata.get("collapsed", False) == bool(guess), where
+            if guess and cell.outputs and not cell.id.startswith("attempt-"):
+                first = cell.outputs[0].get("text", "").split("\n")[0]
+                assert not re.search(r"\d|True|False", first), f"{where} gives away: {first}"
+    assert asked > 30
 
 
 @pytest.mark.slow

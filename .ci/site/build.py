@@ -99,6 +99,8 @@ def page(notebook):
         cells.append(nbformat.v4.new_markdown_cell(f'<div id="cell-id={cell.id}"></div>'))
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
+        elif cell.metadata.get("collapsed"):
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-output"]
         cells.append(cell)
     return nbformat.from_dict(notebook | {"cells": cells})
 
