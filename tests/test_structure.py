@@ -5,6 +5,7 @@ import functools
 import json
 import re
 import shutil
+import statistics
 import subprocess
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -153,10 +154,24 @@ def test_prose_and_code_take_turns(path):
     kinds = [cell.cell_type for cell in cells(path)]
     assert "code code code" not in " ".join(kinds), "at most two code cells follow each other"
     assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
-    longest = max(
-        len([line for line in cell.source.splitlines() if line.strip()]) for cell in cells(path, "code")
-    )
-    assert longest <= 40
+
+
+@each_notebook
+def test_notebook_is_done_in_one_sitting(path):
+    """Its main path, exercises with it, takes at most 100 minutes; no cell has more lines than a page shows."""
+    taken = course.minutes(cells(path))
+    assert taken["reading"] + taken["exercises"] <= 100
+    assert max(len(re.findall(r"^.*\S", cell.source, re.MULTILINE)) for cell in cells(path, "code")) <= 30
+
+
+def test_course_stays_short():
+    assert sum(len(prose(path).split()) for path in NOTEBOOKS) <= 42_000
+    lines = [
+        len(re.findall(r"^.*\S", cell.source, re.MULTILINE))
+        for path in NOTEBOOKS
+        for cell in cells(path, "code")
+    ]
+    assert statistics.median(lines) <= 8
 
 
 @each_notebook
