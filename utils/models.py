@@ -9,12 +9,15 @@ path, and a notebook loads it with the library's own calls:
 What these would pass over with one logged line (missing, damaged or foreign weights) is refused here before.
 """
 
+import contextlib
 import errno
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import queue
+import sys
 import threading
 from pathlib import Path
 
@@ -367,12 +370,26 @@ def _short(error):
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
+@contextlib.contextmanager
+def library_warnings():
+    """Print what transformers warns of inside the block, which `checkpoint` turns off elsewhere."""
+    logger, printed = logging.getLogger("transformers"), logging.StreamHandler(sys.stdout)
+    before = logger.handlers, logger.level
+    logger.handlers = [printed]
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.handlers, level = before
+        logger.setLevel(level)
+
+
 def _quieten():
     """Turn off transformers' bar, report and warnings. Its switch for the bar hides downloads' bars, too."""
-    from transformers.utils import logging
+    from transformers.utils import logging as library
 
     keep_download_bar = not are_progress_bars_disabled()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    library.disable_progress_bar()
+    library.set_verbosity_error()
     if keep_download_bar:
         enable_progress_bars()
