@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from utils.plots import MOST_TOKENS, attention_table, live, plot_attention
+from utils.plots import MOST_TOKENS, attention_table, live, plot_attention, plot_tables
 
 matplotlib.use("agg")
 ROOT = Path(__file__).parent.parent
@@ -82,6 +82,23 @@ def test_beyond_most_tokens_the_table_is_that_of_pandas_and_no_map_is_drawn():
     plot_attention(most, ["a"] * MOST_TOKENS, ["b"])
     with pytest.raises(ValueError, match=f"{MOST_TOKENS + 1}.*{MOST_TOKENS}"):
         plot_attention(more, ["a"] * (MOST_TOKENS + 1), ["b"])
+
+
+def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
+    tables = {
+        "signed": torch.tensor([[-2.0, 1]]),
+        "weights": torch.tensor([[0.25], [0.5]]),
+        "zeros": torch.zeros(2, 2),
+    }
+    axes = plot_tables(tables)
+    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+        assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == (title, "key", "query")
+        assert torch.equal(torch.tensor(ax.images[0].get_array().data), table)
+        assert min(ax.images[0].to_rgba(0.0)) > 0.95, "0 is white"
+    assert [ax.images[0].get_clim() for ax in axes] == [(-2, 2), (0, 0.5), (0, 1)]
+    red, _, blue, _ = axes[0].images[0].to_rgba(-2.0)
+    assert red > blue, "below 0 is red"
+    assert {ax.images[0].get_clim() for ax in plot_tables(tables, "a", "b", limit=3)} == {(-3, 3)}
 
 
 def test_drawing_prints_nothing():

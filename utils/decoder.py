@@ -177,8 +177,8 @@ def key_value_cache(decoder):
     """
     require_no_cache(decoder)
     for layer in decoder.layers:
-        layer.self_attention.project = project_new(layer.self_attention)
-        layer.cross_attention.project = project_once(layer.cross_attention)
+        layer.self_attention.project = ProjectNew(layer.self_attention)
+        layer.cross_attention.project = ProjectOnce(layer.cross_attention)
     try:
         yield
     finally:
@@ -186,29 +186,32 @@ def key_value_cache(decoder):
             del layer.self_attention.project, layer.cross_attention.project  # that of the class is back
 
 
-def project_new(attention):
-    """Return a `project` for self-attention: keys and values of new tokens come behind those made before."""
-    project, known = attention.project, []
+class ProjectNew:
+    """A `project` for self-attention: keys and values of new tokens come behind those made before."""
 
-    def project_and_append(hidden_state, memory):
-        query, *new = project(hidden_state, memory)  # each (batch, heads, new, head_dim)
-        known[:] = [torch.cat(pair, dim=2) for pair in zip(known, new, strict=True)] if known else new
-        return query, *known  # key and value (batch, heads, all so far, head_dim)
+    def __init__(self, attention):
+        self.project, self.key, self.value = attention.project, None, None
 
-    return project_and_append
+    def __call__(self, hidden_state, memory):
+        query, key, value = self.project(hidden_state, memory)  # each (batch, heads, new, head_dim)
+        if self.key is not None:
+            key, value = torch.cat([self.key, key], dim=2), torch.cat([self.value, value], dim=2)
+        self.key, self.value = key, value  # (batch, heads, all so far, head_dim)
+        return query, key, value
 
 
-def project_once(attention):
-    """Return a `project` for cross-attention: keys and values of the memory are made at the first call only."""
-    project, known = attention.project, []
+class ProjectOnce:
+    """A `project` for cross-attention: keys and values of the memory are made at the first call only."""
 
-    def project_query(hidden_state, memory):
-        if not known:
-            known[:] = project(hidden_state, memory)[1:]
-        require_same_memory(project_query, memory)
-        return split_heads(attention.query(hidden_state), attention.num_heads), *known
+    def __init__(self, attention):
+        self.attention, self.project, self.key = attention, attention.project, None
 
-    return project_query
+    def __call__(self, hidden_state, memory):
+        if self.key is None:
+            _, self.key, self.value = self.project(hidden_state, memory)
+        require_same_memory(self, memory)
+        query = split_heads(self.attention.query(hidden_state), self.attention.num_heads)
+        return query, self.key, self.value
 
 
 class Decoded(NamedTuple):

@@ -1,4 +1,4 @@
-"""Attention weights as a table and as a heat map, from tensors and tokens; and a picture with controls."""
+"""Attention weights as a table and as a heat map; any tables side by side; and a picture with controls."""
 
 import html
 import os
@@ -110,6 +110,33 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
         ax.set(xlabel="key", ylabel="query", title=title)
         ax.figure.colorbar(image, ax=ax, label="attention weight", fraction=0.046, pad=0.03)
     return ax
+
+
+def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
+    """Draw tables side by side as heat maps: white is 0, blue above, red below. Return the list of Axes.
+
+    tables: by their titles, each (rows, columns). limit: the value of the darkest colour in all of them; without it
+    each table has its own, its largest absolute value, and a bar of its own.
+    """
+    with plot_style():
+        size = (11, 9 / len(tables) + 0.7)
+        fig, (axes,) = plt.subplots(1, len(tables), figsize=size, layout="constrained", squeeze=False)
+        for ax, (title, table) in zip(axes, tables.items(), strict=True):
+            largest = limit or table.abs().max().item() or 1
+            signed = limit is not None or table.min() < 0
+            colours = {
+                "cmap": "RdBu" if signed else "Blues",
+                "vmin": -largest if signed else 0,
+                "vmax": largest,
+            }
+            image = ax.imshow(table.detach().cpu(), **colours)
+            ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+            ax.minorticks_off()
+            if limit is None:
+                fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03)
+        if limit is not None:
+            fig.colorbar(image, ax=axes)
+    return list(axes)
 
 
 def _read(attn_weights, tokens, key_tokens):
