@@ -178,9 +178,10 @@ def score_links(links, min_pairs=10, seed=0):
     - relation, direction
     - pairs: how many pairs of words it was scored on
     - best: the name of the best head, counted from 1; layer, head: the same counted from 0
-    - accuracy: its share of right guesses; low, high: its 95 % interval, by bootstrap over sentences
+    - accuracy: its share of right guesses; low, high: its 95 % interval (`share_interval`)
     - offset: the best guess of the kind "always the word so many places to the right" (left, if negative), chosen
       on the same half as the head; offset_accuracy: its share
+    - lead_low, lead_high: the 95 % interval of accuracy minus offset_accuracy, both from the same drawn sentences
     - chosen_at: the accuracy of the head on the half it was chosen on
 
     The better direction of a relation, by chosen_at, comes first. So `drop_duplicates("relation")` leaves one line for
@@ -213,8 +214,9 @@ def _score(choosing, scored, direction, seed):
     """Return a row of the table: what the links of one half choose, scored on the other. All are of one relation."""
     layer, head, chosen_at = best_head(choosing.hits[:, direction])
     offset = best_offset(choosing.offset)
-    hits = scored.hits[:, direction, layer, head]  # (pairs,)
-    low, high = bootstrap_interval(hits, scored.sentence, seed)
+    hits, rule_hits = scored.hits[:, direction, layer, head], scored.offset == offset  # each (pairs,)
+    low, high = share_interval(hits, scored.sentence, seed)
+    lead_low, lead_high = bootstrap_interval(hits.astype(int) - rule_hits, scored.sentence, seed)
     return {
         "relation": scored.relation[0],
         "direction": DIRECTIONS[direction],
@@ -226,7 +228,9 @@ def _score(choosing, scored, direction, seed):
         "low": low,
         "high": high,
         "offset": offset,
-        "offset_accuracy": (scored.offset == offset).mean(),
+        "offset_accuracy": rule_hits.mean(),
+        "lead_low": lead_low,
+        "lead_high": lead_high,
         "chosen_at": chosen_at,
     }
 
@@ -254,17 +258,31 @@ def best_offset(offsets):
     return int(min(zip(-counts, abs(values), values, strict=True))[2])
 
 
-def bootstrap_interval(hits, sentence, seed=0):
-    """Return the 95 % interval of a share of hits, from draws of as many sentences, with replacement.
+def bootstrap_interval(values, sentence, seed=0):
+    """Return the 95 % interval of the mean over pairs, from draws of as many sentences, with replacement.
 
     Sentences are drawn, not pairs, because the pairs of one sentence are no independent evidence (Efron 1979).
-    hits: (pairs,), bool. sentence: (pairs,), the place of each pair's sentence.
+    values: (pairs,), hits or differences of hits. sentence: (pairs,), the place of each pair's sentence.
     """
     _, group = np.unique(sentence, return_inverse=True)
-    right, total = np.bincount(group, weights=hits), np.bincount(group)  # each (sentences,)
+    summed, total = np.bincount(group, weights=values), np.bincount(group)  # each (sentences,)
     drawn = np.random.default_rng(seed).integers(len(total), size=(RESAMPLES, len(total)))
-    low, high = np.quantile(right[drawn].sum(axis=1) / total[drawn].sum(axis=1), [0.025, 0.975])
+    low, high = np.quantile(summed[drawn].sum(axis=1) / total[drawn].sum(axis=1), [0.025, 0.975])
     return float(low), float(high)
+
+
+def share_interval(hits, sentence, seed=0):
+    """Return the 95 % interval of a share of hits: by bootstrap, or exactly where draws have nothing to vary.
+
+    Of n sentences that are all right, the accuracy may be as low as p with p ** n = 0.025: a lower one makes so many
+    right answers in a row less likely than 2.5 % (Clopper and Pearson 1934). All wrong: the same, turned round.
+    """
+    surprise = 0.025 ** (1 / len(np.unique(sentence)))
+    if (hits == 1).all():
+        return surprise, 1.0
+    if (hits == 0).all():
+        return 0.0, 1 - surprise
+    return bootstrap_interval(hits, sentence, seed)
 
 
 def head_name(layer, head):
@@ -313,7 +331,7 @@ def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
     guesses.insert(0, "best head", hits[:, layer, head].astype(float))
     near, rows = guesses["nearest noun"][~chooses] == 1, []
     for rule, scored in guesses[~chooses].items():
-        low, high = bootstrap_interval(scored, places[~chooses], seed)
+        low, high = share_interval(scored, places[~chooses], seed)
         rows.append(
             {
                 "rule": rule,
@@ -409,8 +427,8 @@ def with_random_weights(model, seed=0):
     rng, untrained = np.random.default_rng(seed), deepcopy(model)
     for name, weights in untrained.named_parameters():
         if weights.ndim > 1:
-            drawn = rng.normal(scale=model.config.initializer_range, size=tuple(weights.shape))
-            weights.data.copy_(torch.from_numpy(drawn))
+            drawn = rng.standard_normal(tuple(weights.shape), dtype=np.float32)
+            weights.data.copy_(torch.from_numpy(drawn) * model.config.initializer_range)
         else:
             weights.data.fill_(1 if name.endswith("LayerNorm.weight") else 0)
     return untrained
