@@ -13,7 +13,7 @@ import course
 STORED = course.NOTEBOOKS / "12_longer_runs.json"
 NOTEBOOK = course.NOTEBOOKS / "12_watch_a_head_form.ipynb"
 CELLS = ["imports", "make-task", "loss-defined", "config", "model", "scores", "record", "train", "ablate"]
-CELLS += ["cut-paths", "other-blocks", "shifted"]
+CELLS += ["cut-paths", "other-blocks", "tests", "shifted"]
 
 EVERY = 50  # steps between two stored losses
 NONE = (0.0, 0.0, 0.0)
