@@ -1,6 +1,6 @@
 """Trains the models of notebook 12 again, ten seeds of each, and stores what they reach: `make longer-runs`.
 
-That takes about half an hour on one core and writes notebooks/12_longer_runs.json, which the notebook reads. Every
+That takes about 20 minutes on one core and writes notebooks/12_longer_runs.json, which the notebook reads. Every
 definition is the notebook's own: its cells named below are run, and none of them trains.
 """
 
@@ -43,17 +43,13 @@ def run(notebook: dict, training: str, seed: int, steps: int | None = None) -> d
     positions, planned, decay = TRAININGS[training]
     model, seen = notebook["train_to_copy"](positions, steps or planned, seed, decay, EVERY)
     helper, inductor = (divmod(table.argmax().item(), 4) for table in (seen[-1].previous, seen[-1].induction))
-    rows = seen[-1].weights[helper].diagonal(offset=-1)
+    rows = seen[-1].weights[helper].diagonal(offset=-1)  # the weight of each row on its left neighbour
     measure, tests = notebook["measure"], notebook["tests"]
     found = {
         "loss": [moment.loss for moment in seen],
         "accuracy": measure(model),
-        "layers": [helper[0] + 1, inductor[0] + 1],  # of the previous-token head and the induction head
         "without": list(notebook["accuracy_without_each"](model).values()),
-        "left": [
-            rows[:15].mean().item(),
-            rows[16:].mean().item(),
-        ],  # its weight on its neighbour: blocks 1 and 2
+        "left": [rows[:15].mean().item(), rows[16:].mean().item()],
         "cut": notebook["cut_paths"](model, helper, inductor) if (helper[0], inductor[0]) == (0, 1) else None,
         "tests": {name: measure(model, *test) for name, test in tests.items()},
         "shifted": notebook["shifted_accuracy"](model),
