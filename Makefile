@@ -33,7 +33,7 @@ RESOLVE = --universal --python-version 3.11 --fork-strategy fewest --upgrade --e
 PINNED := requirements.txt .ci/site.txt
 RESOLVE += $(shell sed -n 's/==.*//p' $(PINNED) | sed 's/^/--no-emit-package /')
 
-.PHONY: help environment lab check test test-portable rehearse validate notebooks \
+.PHONY: help environment lab check test test-portable rehearse validate notebooks longer-runs \
 	site-environment site links publish constraints bench format python
 
 help: ## print this list
@@ -70,6 +70,9 @@ rehearse: environment ## run every notebook in a stand-in for Colab, then with o
 
 notebooks: environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
+
+longer-runs: environment ## train the models of notebook 12 with ten seeds and store what they reach: 20 minutes
+	$(IN_VENV) .ci/longer_runs.py
 
 site-environment: environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
