@@ -27,18 +27,34 @@ class Stack:
     softcap: float | None = None  # scores are kept within ± this, by tanh
     sinks: torch.Tensor | None = None  # (layers, heads): the score of a further key, whose weight is left out
 
+    @property
+    def has_own_scale(self):
+        """Whether scores are scaled by anything but 1/√head_dim."""
+        return bool((self.scale - self.query.shape[-1] ** -0.5).abs().max() > 1e-9)
+
+    @property
+    def has_bias(self):
+        """Whether anything but a mask is added to scores."""
+        return self.added is not None and bool((self.added[self.added > MASKED] != 0).any())
+
+    def is_masked(self, layer, head, query, key):
+        """Whether this query may not attend to this key."""
+        return self.added is not None and self._added(layer, head)[query, key].item() == MASKED
+
     def attend(self, layer, head):
         """Return the scores and the weights of one head, both (query, key), in float64."""
         scores = self.query[layer, head].double() @ self.key[layer, head].double().T * self.scale[layer]
         if self.softcap:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.added is not None:
-            added = self.added[layer]
-            scores = scores + added[head if len(added) > 1 else 0]
+            scores = scores + self._added(layer, head)
         if self.sinks is None:
             return scores, scores.softmax(dim=-1)
         sink = self.sinks[layer, head].double().expand(len(scores), 1)  # (query, 1)
         return scores, torch.cat([scores, sink], dim=-1).softmax(dim=-1)[:, :-1]
+
+    def _added(self, layer, head):
+        return self.added[layer, head % self.added.shape[1]]  # (query, key)
 
 
 def catch(model, inputs):
@@ -102,7 +118,9 @@ def _register(calls):
         groups = query.shape[1] // key.shape[1]  # so many query heads share a key head
         key, value = (shared.repeat_interleave(groups, dim=1) for shared in (key, value))
         added = [more.get("position_bias"), _to_add(attention_mask, query, key)]
-        added = sum(one for one in added if one is not None) if any(one is not None for one in added) else None
+        added = (
+            sum(one for one in added if one is not None) if any(one is not None for one in added) else None
+        )
         softcap = more.get("softcap")
         sinks = more.get("s_aux", getattr(module, "sinks", None))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -166,10 +184,14 @@ def _stacks(model, calls):
         _require_every_layer(model, [paths[module] for module in modules])
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
             shapes = ", ".join(str(shape) for shape in sorted({tuple(q.shape) for q in query}))
-            raise ValueError(_refusal(model, f"has queries of the shapes {shapes}: in windows, or of unequal size"))
+            raise ValueError(
+                _refusal(model, f"has queries of the shapes {shapes}: in windows, or of unequal size")
+            )
         query, key = torch.cat(query).cpu(), torch.cat(key).cpu()  # (layers, heads, tokens, head_dim)
         if not (query.isfinite().all() and key.isfinite().all()):
-            raise ValueError("The query and key vectors hold NaN or infinity. Load the model's weights again.")
+            raise ValueError(
+                "The query and key vectors hold NaN or infinity. Load the model's weights again."
+            )
         sinks = None if sinks[0] is None else torch.stack(sinks).cpu()
         scale = torch.tensor(scale, dtype=torch.float64)
         stacks.append(Stack(name, query, key, scale, _stack_added(added, query, key), softcap[0], sinks))
@@ -208,7 +230,9 @@ def _tensors(output, path=()):
     """Return the tensors in what a model returns, by where they stand in it."""
     if isinstance(output, torch.Tensor):
         return {path: output}
-    items = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, tuple) else ()
+    items = (
+        output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, tuple) else ()
+    )
     return {key: one for place, part in items for key, one in _tensors(part, (*path, place)).items()}
 
 
@@ -228,7 +252,9 @@ def _require_every_layer(model, paths):
     once = len(set(paths)) == len(paths)  # else one layer is used again and again
     if once and len(paths) > 1 and first != list(range(len(paths))):
         indices = ", ".join(map(str, first))
-        raise ValueError(_refusal(model, f"attends in layers of index {indices}, and otherwise in the others"))
+        raise ValueError(
+            _refusal(model, f"attends in layers of index {indices}, and otherwise in the others")
+        )
 
 
 def _require_same(model, expected, found):
@@ -239,5 +265,7 @@ def _require_same(model, expected, found):
             apart = (tensor.double() - found[place].double()).abs().max()
             if not apart <= (1e-4 if exact else 0.05) * tensor.abs().max().clamp(min=1):
                 raise ValueError(
-                    _refusal(model, f"gives an output that differs by {apart:.2g} when its attention is caught")
+                    _refusal(
+                        model, f"gives an output that differs by {apart:.2g} when its attention is caught"
+                    )
                 )

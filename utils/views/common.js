@@ -59,6 +59,3 @@ function fit(svg, width) {
   svg.removeAttribute("height");
   svg.style.maxWidth = `${width}px`;
 }
-// bertviz keeps the chosen token when another part of a pair is shown, which may have no such token. Let go of it.
-const letGo = () => find("#leftText > g").forEach((token) => send(token, "mouseleave"));
-find("#filter").forEach((menu) => menu.addEventListener("change", letGo, true));

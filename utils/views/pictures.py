@@ -8,7 +8,7 @@ import torch
 
 FONT_SIZE = {"fontsize": 10, "parse_math": False, "va": "center"}
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
-QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 125, 360, 585, 805, 880, 200
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382, 607, 832, 934, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 
 
@@ -72,40 +72,70 @@ def draw_grid(panel, layers, heads, total_heads):
     return figure
 
 
-def draw_neurons(query, key, tokens, chosen):
-    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
+def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
+    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, the score, softmax.
 
-    query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
+    stack: a `capture.Stack`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
-    count, head_dim = query.shape
-    product = query[chosen] * key  # (tokens, head_dim)
-    scores = product.sum(-1) / head_dim**0.5  # (tokens,)
-    weights = torch.softmax(scores, dim=-1)
-    figure = _figure(1040, TOP + ROW * count + 10)
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 1040), ylim=(TOP + ROW * count + 10, 0))
+    query, key = stack.query[layer, head].float(), stack.key[layer, head].float()  # (tokens, head_dim)
+    scores, weights = (numbers[chosen] for numbers in stack.attend(layer, head))  # (key,)
+    product, rows = query[chosen] * key, max(len(query_tokens), len(key_tokens))
+    figure = _figure(1112, TOP + ROW * rows + 10)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 1112), ylim=(TOP + ROW * rows + 10, 0))
     axes.set_axis_off()
-    headings = {"ha": "center", "va": "center", "fontsize": 11}
+    small = {"va": "center", "fontsize": 8}
+    axes.text(115, 13, f"layer {layer}, head {head}", ha="right", fontsize=9.5, va="center")
+    axes.text(115, 33, "(index)" if stack.name == "All" else f"(index), {stack.name}", ha="right", **small)
     for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
-        axes.text(x + VECTOR / 2, 22, name, **headings)
-    axes.text(SCORE + 28, 22, "q·k / √d", **headings)
-    axes.text(SOFTMAX + 78, 22, "softmax", **headings)
-    middles = [TOP + ROW * row + 10 for row in range(count)]
-    for row, y in enumerate(middles):
+        axes.text(x + VECTOR / 2, 13, name, ha="center", va="center", fontsize=11)
+        for index, place in _ticks(query.shape[1]):
+            axes.text(x + place, 33, index, ha="center", **small)
+    axes.text(SCORE, 13, "q·k", ha="left", va="center", fontsize=11)
+    axes.text(SCORE, 33, _formula(stack, layer), ha="left", **small)
+    axes.text(SOFTMAX, 13, "softmax", ha="center", va="center", fontsize=11)
+    middles = [TOP + ROW * row + 10 for row in range(rows)]
+    for row, (y, token) in enumerate(zip(middles, query_tokens, strict=False)):
         highlight = {"facecolor": "#e5e5e5", "edgecolor": "none", "pad": 2} if row == chosen else None
-        axes.text(115, y, printable(tokens[row]), ha="right", bbox=highlight, **FONT_SIZE)
+        axes.text(115, y, printable(token), ha="right", bbox=highlight, **FONT_SIZE)
+    for row, (y, token) in enumerate(zip(middles, key_tokens, strict=False)):
         _draw_vector(axes, KEY, y, key[row])
-        _draw_vector(axes, PRODUCT, y, product[row])
-        _draw_vector(axes, SCORE, y, scores[row : row + 1], width=20)
-        axes.text(SCORE + 26, y, f"{scores[row]:.2f}", ha="left", fontsize=9, va="center")
-        axes.text(SOFTMAX + 52, y, printable(tokens[row]), ha="left", **FONT_SIZE)
-        axes.text(SOFTMAX + 46, y, f"{weights[row]:.2f}", ha="right", fontsize=9, va="center")
-        axes.add_patch(_box(SOFTMAX + 50, y - 11, 105, 22, facecolor="#478be8", alpha=weights[row].item()))
+        if stack.is_masked(layer, head, chosen, row):
+            axes.text(
+                PRODUCT + VECTOR / 2, y, "masked", ha="center", fontsize=9, va="center", color="dimgray"
+            )
+        else:
+            _draw_vector(axes, PRODUCT, y, product[row])
+            _draw_vector(axes, SCORE, y, scores[row : row + 1], width=20)
+            axes.text(SCORE + 26, y, f"{scores[row]:.2f}", ha="left", fontsize=9, va="center")
+        axes.text(SOFTMAX + 40, y, f"{weights[row]:.3f}", ha="right", fontsize=9, va="center")
+        axes.add_patch(_box(SOFTMAX + 50, y - 11, 120, 22, facecolor="#478be8", alpha=weights[row].item()))
+        axes.text(SOFTMAX + 54, y, printable(token), ha="left", **FONT_SIZE)
     _draw_vector(axes, QUERY, middles[chosen], query[chosen])
     elbow = (QUERY + VECTOR + KEY) / 2
     start = [(QUERY + VECTOR, middles[chosen]), (elbow, middles[chosen])]
-    lines = [[*start, (elbow, y), (KEY, y)] for y in middles]
+    lines = [[*start, (elbow, y), (KEY, y)] for y in middles[: len(key_tokens)]]
     axes.add_collection(_lines(lines, (0, 0, 1), torch.tanh(1.8 * weights).tolist(), 1.5))
     return figure
+
+
+def _ticks(head_dim):
+    """Return the dimensions that are numbered above a vector, with the middles of their cells."""
+    width = VECTOR / head_dim
+    step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if step * width > 21)
+    return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
+
+
+def _formula(stack, layer):
+    """Return what is done to q·k before softmax, in a few signs, as `formula` of the page."""
+    return " ".join(
+        part
+        for part in (
+            f"× {stack.scale[layer]:.3g}" if stack.has_own_scale else f"/ √{stack.query.shape[-1]}",
+            f"within ±{stack.softcap:g}" if stack.softcap else "",
+            "+ bias" if stack.has_bias else "",
+        )
+        if part
+    )
 
 
 def _draw_vector(axes, x, y, numbers, width=VECTOR):
