@@ -68,15 +68,19 @@ def catch(model, inputs):
         model.eval()
         with torch.no_grad():
             expected = model(**inputs)
-            with _catching(model) as calls:
-                found = model(**inputs)
+            try:
+                with _catching(model) as calls:
+                    found = model(**inputs)
+            except Exception as error:  # as it is, the model ran
+                raise TypeError(_refusal(model, f"cannot run with its attention caught ({error})")) from error
     finally:
         for part, training in modes:
             part.training = training
     if not calls:
-        raise TypeError(_refusal(model, "computes attention in its own way, where it cannot be caught"))
+        raise TypeError(_refusal(model, "computes no attention, or in its own way, where it cannot be caught"))
+    stacks = _stacks(model, calls)
     _require_same(model, _tensors(expected), _tensors(found))
-    return _stacks(model, calls)
+    return stacks
 
 
 @contextmanager
@@ -217,9 +221,9 @@ def _stack_added(added, query, key):
     if all(one is None for one in added):
         return None
     sizes = (query.shape[2], key.shape[2])
-    added = [torch.zeros(1, 1, *sizes) if one is None else one.cpu().expand(-1, -1, *sizes) for one in added]
-    heads = max(one.shape[1] for one in added)
-    added = torch.cat([one.double().expand(-1, heads, -1, -1) for one in added])
+    added = [torch.zeros(sizes) if one is None else one.double().cpu() for one in added]
+    heads = max(one.shape[-3] if one.dim() > 2 else 1 for one in added)
+    added = torch.cat([one.expand(1, heads, *sizes) for one in added])  # (layers, heads or 1, query, key)
     masked = added < -9000  # every model has a low number of its own, -10,000 or below
     masked &= ~masked.all(dim=-1, keepdim=True)
     added = added.masked_fill(masked, MASKED).clamp(min=MASKED)
@@ -241,8 +245,9 @@ def _tensors(output, path=()):
 
 def _refusal(model, what):
     return (
-        f"{type(model).__name__} {what}, so there is no neuron view of it. head_view and model_view draw its weights: "
-        'load it with attn_implementation="eager", call it with output_attentions=True, and pass outputs.attentions.'
+        f"{type(model).__name__} {what}, so there is no neuron view of it. head_view and model_view draw the weights "
+        'that a model returns: one of transformers does, loaded with attn_implementation="eager" and called with '
+        "output_attentions=True."
     )
 
 
