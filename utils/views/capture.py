@@ -77,7 +77,9 @@ def catch(model, inputs):
         for part, training in modes:
             part.training = training
     if not calls:
-        raise TypeError(_refusal(model, "computes no attention, or in its own way, where it cannot be caught"))
+        raise TypeError(
+            _refusal(model, "computes no attention, or in its own way, where it cannot be caught")
+        )
     stacks = _stacks(model, calls)
     _require_same(model, _tensors(expected), _tensors(found))
     return stacks

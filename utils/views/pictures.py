@@ -8,7 +8,7 @@ import torch
 
 FONT_SIZE = {"fontsize": 10, "parse_math": False, "va": "center"}
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
-QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382, 607, 832, 934, 200
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 934, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 
 
@@ -92,7 +92,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
             axes.text(x + place, 33, index, ha="center", **small)
     axes.text(SCORE, 13, "q·k", ha="left", va="center", fontsize=11)
     axes.text(SCORE, 33, _formula(stack, layer), ha="left", **small)
-    axes.text(SOFTMAX, 13, "softmax", ha="center", va="center", fontsize=11)
+    axes.text(SOFTMAX + 6, 13, "softmax", ha="left", va="center", fontsize=11)
     middles = [TOP + ROW * row + 10 for row in range(rows)]
     for row, (y, token) in enumerate(zip(middles, query_tokens, strict=False)):
         highlight = {"facecolor": "#e5e5e5", "edgecolor": "none", "pad": 2} if row == chosen else None
