@@ -70,6 +70,13 @@ CAUGHT = {
         GROUPED | {"head_dim": 8, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1},
         TEXT,
     ),  # sinks
+    "MiMoV2Flash": (
+        GROUPED
+        | {"head_dim": 8, "v_head_dim": 8, "sliding_window": 4, "moe_intermediate_size": 16}
+        | {"n_routed_experts": 2, "num_experts_per_tok": 1}
+        | {"layer_types": ["full_attention", "sliding_attention"]},
+        TEXT,
+    ),  # sinks in some layers
     "Bart": (UNEQUAL, BOTH),
     "Marian": (UNEQUAL | {"decoder_start_token_id": 0}, BOTH),
     "Pegasus": (UNEQUAL, BOTH),
@@ -91,6 +98,12 @@ REFUSED = {
     "Bloom": ({"hidden_size": 32, "n_layer": 2, "n_head": 4} | WORDS, TEXT),
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
     "RoFormer": (BERT, TEXT),
+    "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
+    "MiniMax": (
+        GROUPED | {"head_dim": 8, "num_local_experts": 2},
+        TEXT,
+    ),  # every other layer attends otherwise
+    "Gemma4Text": (GROUPED | {"head_dim": 8, "num_hidden_layers": 6}, TEXT),  # heads of two sizes
     "Swin": (
         {
             "image_size": 16,

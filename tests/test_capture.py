@@ -78,7 +78,9 @@ def test_numbers_drawn_are_the_models_own(name, attention):
     try:
         model, inputs, tokens = family(name, attention)
     except ValueError:
-        assert name in ("Gemma2", "GptOss") and attention == "sdpa"  # transformers has no sdpa for these
+        assert (
+            name in ("Gemma2", "GptOss", "MiMoV2Flash") and attention == "sdpa"
+        )  # transformers has no sdpa for these
         return
     model.train()
     before = state(model)
@@ -115,6 +117,7 @@ def test_families_hold_what_they_are_there_for(panels):
     assert causal.shape == (1, 1, 7, 7) and torch.equal(causal[0, 0] == 0, torch.ones(7, 7).tril() == 1)
     assert len(set(panels["GPT2"][0]["scale"])) == 2
     assert len(set(panels["ModernBert"][0]["added_of"])) == 2 and "sinks" in panels["GptOss"][0]
+    assert [max(layer) > -1e38 for layer in panels["MiMoV2Flash"][0]["sinks"]] == [False, True]
     assert panels["Gemma2"][0]["softcap"] == 1 and panels["T5"][0]["scale"] == [1, 1, 1]
     assert panels["T5"][0]["added_shape"] == [1, 4, 7, 7] and panels["UMT5"][0]["added_shape"] == [3, 4, 7, 7]
     assert panels["Bart"][2]["shape"] == [3, 4, 4, 8] and panels["Bart"][2]["key_shape"] == [3, 4, 7, 8]

@@ -187,7 +187,7 @@ def _stacks(model, calls):
     stacks = []
     for name, kind in zip(_names(kinds), kinds.values(), strict=True):
         modules, query, key, scale, added, softcap, sinks = zip(*kind, strict=True)
-        _require_every_layer(model, [paths[module] for module in modules])
+        _require_every_layer(model, modules, [paths[module] for module in modules])
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
             shapes = ", ".join(str(shape) for shape in sorted({tuple(q.shape) for q in query}))
             raise ValueError(
@@ -198,9 +198,11 @@ def _stacks(model, calls):
             raise ValueError(
                 "The query and key vectors hold NaN or infinity. Load the model's weights again."
             )
-        sinks = None if sinks[0] is None else torch.stack(sinks).cpu()
+        if len(set(softcap)) > 1:
+            raise ValueError(_refusal(model, "keeps its scores within other bounds in other layers"))
         scale = torch.tensor(scale, dtype=torch.float64)
-        stacks.append(Stack(name, query, key, scale, _stack_added(added, query, key), softcap[0], sinks))
+        added, sinks = _stack_added(added, query, key), _stack_sinks(sinks, query)
+        stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks))
     return stacks
 
 
@@ -232,6 +234,14 @@ def _stack_added(added, query, key):
     return added if added.any() else None
 
 
+def _stack_sinks(sinks, query):
+    """Return the sinks of each layer, (layers, heads), very low where a layer has none; or None for none at all."""
+    if all(one is None for one in sinks):
+        return None
+    heads = query.shape[1]
+    return torch.stack([torch.full((heads,), MASKED) if one is None else one.float().cpu() for one in sinks])
+
+
 def _tensors(output, path=()):
     """Return the tensors in what a model returns, by where they stand in it."""
     if isinstance(output, torch.Tensor):
@@ -253,15 +263,19 @@ def _refusal(model, what):
     )
 
 
-def _require_every_layer(model, paths):
-    """Refuse a stack in which some layers do not attend, or attend in two ways: their indices would be wrong."""
-    first = [int(number[0]) for number in map(re.compile(r"\d+").search, paths) if number]
-    once = len(set(paths)) == len(paths)  # else one layer is used again and again
-    if once and len(paths) > 1 and first != list(range(len(paths))):
-        indices = ", ".join(map(str, first))
-        raise ValueError(
-            _refusal(model, f"attends in layers of index {indices}, and otherwise in the others")
-        )
+def _require_every_layer(model, modules, paths):
+    """Refuse a stack in which some layers do not attend, or attend twice: their indices would be wrong."""
+    if len(set(paths)) < len(paths):  # one layer is used again and again, as in ALBERT
+        count = getattr(getattr(modules[0], "config", None), "num_hidden_layers", len(paths))
+        if count != len(paths):
+            raise ValueError(_refusal(model, f"attends {len(paths)} times in {count} layers"))
+    elif number := re.search(r"\d+", paths[0]):
+        count = len(model.get_submodule(paths[0][: number.start() - 1]))
+        first = [re.search(r"\d+", path)[0] for path in paths]
+        if first != [str(index) for index in range(count)]:
+            raise ValueError(
+                _refusal(model, f"attends in layers of index {', '.join(first)} alone, of {count}")
+            )
 
 
 def _require_same(model, expected, found):
