@@ -49,13 +49,13 @@ function renderVis() {
 // Draw the lines of every head that is shown, in the order of the heads.
 function updateAttention() {
   ink.clearRect(-DIGITS, 0, 1e4, 1e4);
-  drawHeads(ink);
+  renderAttention(ink, shownHeads().length);
 }
-function drawHeads(ink, wanted) {
-  const heads = shownHeads();
+// over: how many heads lie upon each other. Of one token there are so few lines that each can have its full strength.
+function renderAttention(ink, over, wanted) {
   const place = { left: BOXWIDTH, right: BOXWIDTH + MATRIX_WIDTH, top: TEXT_TOP, step: BOXHEIGHT, width: view.line };
-  place.power = exponent(heads.length);
-  heads.forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), place, wanted));
+  place.power = exponent(over);
+  shownHeads().forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), place, wanted));
 }
 
 // --- the token that is pointed at
@@ -67,7 +67,7 @@ function show(isLeft, index) {
   const mean = others.map((_, other) => heads.reduce((sum, head) => sum + weights[head][at(other)], 0) / heads.length);
   ink.canvas.style.visibility = "hidden";
   inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
-  drawHeads(inkOfOne, (row, column) => (isLeft ? row : column) === index);
+  renderAttention(inkOfOne, 1, (row, column) => (isLeft ? row : column) === index);
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
   sayWeights((isLeft ? left : right)[index], index, isLeft, others, mean, headsInWords(heads));
@@ -85,7 +85,7 @@ function rest() {
 
 // --- the heads
 
-function addSquares() {
+function drawCheckboxes() {
   const squares = $("<div id=heads role=group aria-label=Heads>").insertBefore("#vis");
   config.headVis.forEach((_, head) => {
     squares.append($("<button type=button>").text(head === config.nHeads ? "mean" : head));
@@ -97,7 +97,7 @@ function addSquares() {
       : `Head index ${head}. Space shows or hides it, Enter shows it alone.`;
   const press = (head, alone) => {
     choose(head, alone);
-    updateSquares(buttons);
+    updateCheckboxes(buttons);
     updateAttention();
     if (pointed.now) show(!pointed.now.right, pointed.now.index);
   };
@@ -106,7 +106,7 @@ function addSquares() {
     button.onclick = () => press(head, false);
     button.ondblclick = () => press(head, true);
   });
-  updateSquares(buttons);
+  updateCheckboxes(buttons);
 }
 function choose(head, alone) {
   const onlyThis = isShown(head) && activeHeads() === 1;
@@ -120,7 +120,7 @@ function choose(head, alone) {
     config.headVis[config.nHeads] = false;
   }
 }
-function updateSquares(buttons) {
+function updateCheckboxes(buttons) {
   buttons.forEach((button, head) => {
     button.setAttribute("aria-pressed", isShown(head));
     button.style.setProperty("--colour", headColors(head));
@@ -134,12 +134,12 @@ if (config.layers.length > 1) {
   config.layers.push(-1);
   $("#layer").append($("<option>").val(-1).text("mean"));
 }
-addSquares();
+drawCheckboxes();
 find("#filter").forEach((menu) => menu.addEventListener("change", () => letGo(sides, tokens), true));
 document.addEventListener("keydown", (event) => event.key === "Escape" && letGo(sides, tokens));
 onChange((what) => {
   if (what === "words" || what === "hide") letGo(sides, tokens);
-  if (what === "ground") updateSquares(find("#heads button"));
+  if (what === "ground") updateCheckboxes(find("#heads button"));
   renderVis();
 });
 renderVis();

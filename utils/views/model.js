@@ -6,7 +6,7 @@ const DIGITS = 44; // the width of the column of weights, on either side of the 
 const AXIS = HEADING_TEXT_SIZE + HEADING_PADDING + TEXT_SIZE + TEXT_PADDING;
 let left, right; // the lines of text
 let pictures; // the small pictures, row by row
-let opened = null; // {picture, ink, sides, tokens}: the small picture that is opened, and what was drawn for it
+let opened = null; // {row, column, ink, sides, tokens}: which is opened, and what was drawn for it
 const choiceNow = () => view.attention[byId("filter") ? byId("filter").value : 0];
 const weightsAt = ({ row, column }) => weightsOf(choiceNow(), left, right, row, column);
 
@@ -26,6 +26,18 @@ function draw() {
   drawGrid();
   nameParts();
 }
+// The frame of a small picture, and above it what takes the click.
+function renderThumbnailAttn(x, y, at, row, column) {
+  const group = config.svg.append("g");
+  const box = () => group.append("rect").attr("x", x).attr("y", y)
+    .attr("width", config.thumbnailWidth).attr("height", config.thumbnailHeight).attr("fill", "transparent");
+  box().classed("frame", true).attr("stroke", getLayerColor(row)).attr("stroke-width", 2).attr("stroke-opacity", 0);
+  box().style("cursor", "pointer").on("click", () => {
+    const again = opened && opened.row === row && opened.column === column;
+    close();
+    if (!again) renderDetail(at, row, column, group);
+  });
+}
 function drawGrid() {
   const ink = addCanvas(DIV_WIDTH, config.divHeight);
   byId("vis").prepend(ink.canvas);
@@ -40,16 +52,14 @@ function drawGrid() {
 function getBackgroundColor() {
   return "transparent";
 }
-function getHighlightColor() {
-  return "transparent";
-}
 function getLayerColor(row) {
   return config.layers[row] === "mean" ? textColour() : colourOf(config.layers[row]);
 }
 
 // --- the picture that a click opens
 
-function renderDetail(at, row, column) {
+function renderDetail(at, row, column, group) {
+  group.select(".frame").attr("stroke-opacity", 0.8);
   DETAIL_WIDTH = Math.min(2 * DIGITS + 300, DIV_WIDTH);
   DETAIL_ATTENTION_WIDTH = DETAIL_WIDTH - 2 * (DIGITS + DETAIL_BOX_WIDTH);
   const start = AXIS + column * config.thumbnailWidth;
@@ -69,10 +79,7 @@ function renderDetail(at, row, column) {
   const place = { left: attention, right: attention + DETAIL_ATTENTION_WIDTH, top, step: DETAIL_BOX_HEIGHT };
   Object.assign(place, { width: view.line, power: exponent(1) });
   const weights = weightsAt(at);
-  const lines = (wanted) => {
-    ink.clearRect(0, 0, DIV_WIDTH, config.divHeight);
-    drawLines(ink, weights, right.length, getLayerColor(row), place, wanted);
-  };
+  const lines = (wanted) => renderDetailAttn(ink, weights, row, place, wanted);
   const show = (isLeft, index) => {
     const others = isLeft ? right : left;
     const shown = others.map((_, other) => weights[isLeft ? index * right.length + other : other * right.length + index]);
@@ -89,18 +96,21 @@ function renderDetail(at, row, column) {
     say(HINT);
   };
   watch(sides, tokens, show, rest);
-  opened = { picture: pictures[row * config.heads.length + column], ink, sides, tokens };
+  config.svg.select("rect.detail").on("click", close);
+  opened = { row, column, ink, sides, tokens };
   rest();
+}
+function renderDetailAttn(ink, weights, row, place, wanted) {
+  ink.clearRect(0, 0, DIV_WIDTH, config.divHeight);
+  drawLines(ink, weights, right.length, getLayerColor(row), place, wanted);
 }
 const titleOf = (row, column) => `layer index ${config.layers[row]}, head index ${config.heads[column]}`;
 function close() {
-  if (opened) send(opened.picture, "click");
-}
-// bertviz removes an opened picture at the next click on a small one. This runs before.
-function forget(event) {
-  if (!opened || !pictures.includes(event.target)) return;
+  if (!opened) return;
   letGo(opened.sides, opened.tokens);
   opened.ink.canvas.remove();
+  config.svg.selectAll(".detail").remove();
+  config.svg.selectAll(".frame").attr("stroke-opacity", 0);
   opened = null;
   say("");
 }
@@ -115,15 +125,17 @@ function nameParts() {
     return `L${title.slice(1)}. Enter opens or closes it.`;
   };
   reach(pictures, name, (picture) => ({ press: () => send(picture, "click") }), config.heads.length);
-  svg.addEventListener("click", forget, true);
 }
 
 initialize();
 $("#filter").off("change").on("change", draw);
 document.addEventListener("keydown", ({ key }) => {
   if (key !== "Escape" || !opened) return;
-  if (pointed.kept) return letGo(opened.sides, opened.tokens);
-  opened.picture.focus();
+  if (pointed.kept) {
+    letGo(opened.sides, opened.tokens);
+    return;
+  }
+  pictures[opened.row * config.heads.length + opened.column].focus();
   close();
 });
 onChange(draw);

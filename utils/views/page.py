@@ -102,8 +102,7 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
         "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
         "common": _own("common.js"),
-        "bertviz": _bertviz(f"{kind}_view.js"),
-        "own": _own(f"{kind}.js"),
+        "drawing": _drawing_code(kind),
     }
     page = _own("page.html")
     # In one pass, so that no part is searched again.
@@ -144,19 +143,35 @@ def _own(name):
     return _without_comments(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-def _bertviz(script):
-    """Return bertviz's drawing code, open at its end: `own` follows in the same function, and starts the drawing.
+@lru_cache
+def _drawing_code(kind):
+    """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
 
-    A function that `own` defines anew replaces bertviz's of that name. Left out are the addresses that bertviz would
+    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz would
     fetch its libraries from.
     """
-    code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
+    own = _own(f"{kind}.js")
+    code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
-    code = re.sub(
-        r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code
-    )  # sizes that may depend on the page's width
+    code = re.sub(r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code)  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
-    return re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
+        code = _without_function(code, name)
+    return f"{code}\n{own}\n}});"
+
+
+def _without_function(code, name):
+    """Return code without its function of this name."""
+    start = code.find(f"function {name}(")
+    if start < 0:
+        return code
+    end, depth = code.index("{", start), 0
+    while True:
+        depth += {"{": 1, "}": -1}.get(code[end], 0)
+        end += 1
+        if not depth:
+            return code[:start] + code[end:]
 
 
 @lru_cache
