@@ -20,12 +20,27 @@ import view_samples
 from view_samples import GROUPS, HOSTILE, KINDS
 
 from utils.views import neuron_view
+from utils.views.ink import COLOURS
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # every outside host is blocked
+# Notes each line that a page strokes on a canvas, since the canvas was last cleared.
+NOTE_LINES = """
+const ink = CanvasRenderingContext2D.prototype;
+const before = (name, note) => {
+  const own = ink[name];
+  ink[name] = function (...at) { note(this, at); return own.apply(this, at); };
+};
+before("clearRect", ({ canvas }) => { canvas.lines = []; });
+before("moveTo", (own, at) => { own.start = at; });
+before("lineTo", (own, at) => { own.end = at; });
+before("stroke", (own) => {
+  (own.canvas.lines ||= []).push([own.strokeStyle, own.globalAlpha, ...own.start, ...own.end]);
+});
+"""
 PATIENCE = 600  # seconds: only what hangs takes so long, however loaded the machine is
 
 pytestmark = [
@@ -87,9 +102,10 @@ def open_page():
     with playwright.sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
-        def open_page(address, height=1000):
-            page = browser.new_page(viewport={"width": 1200, "height": height})
+        def open_page(address, height=1000, width=1200, **setting):
+            page = browser.new_page(viewport={"width": width, "height": height}, **setting)
             page.set_default_timeout(PATIENCE * 1000)
+            page.add_init_script(NOTE_LINES)
             page.asked, page.errors = set(), []
             page.on("pageerror", lambda error: page.errors.append(str(error)))
             page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
@@ -146,13 +162,8 @@ def view_of(page, title):
     element = page.locator(f"iframe[title^='{title}']").first
     element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
-    frame.wait_for_selector("#attention line", state="attached")
+    frame.wait_for_selector("#vis canvas", state="attached")
     return frame
-
-
-def opacities(frame):
-    """The opacity of each line in a view, as bertviz wrote it."""
-    return numbers(frame, "#attention line", "stroke-opacity").tolist()
 
 
 def numbers(frame, selector, attribute):
@@ -160,23 +171,78 @@ def numbers(frame, selector, attribute):
     return torch.tensor(frame.eval_on_selector_all(selector, read), dtype=torch.float64)
 
 
-def weights(frame, expected):
-    """The opacities of the lines that a view draws, in the shape of the weights that it should draw."""
-    return numbers(frame, "#attention line", "stroke-opacity").view(expected.shape)
+def lines(frame, canvas=0):
+    """What stands on a canvas of a view: the colour, the opacity, and (x, y) of both ends of each line."""
+    stroked = "canvases => canvases.map(one => one.style.visibility === 'hidden' ? [] : one.lines || [])"
+    return frame.eval_on_selector_all("#vis canvas", stroked)[canvas]
+
+
+def middles(frame, boxes):
+    """Where the rows of a text are, from above."""
+    read = "all => all.map(one => +one.getAttribute('y') + one.getAttribute('height') / 2)"
+    return frame.eval_on_selector_all(boxes, read)
+
+
+def place_of(y, places):
+    near = [i for i, middle in enumerate(places) if abs(y - middle) < 1]
+    assert len(near) == 1, f"a line ends at {y}, and the tokens are at {places}"
+    return near[0]
+
+
+def weights(frame, expected, strength="1", canvas=0):
+    """The opacities of the lines that a head view draws, in the shape of the weights that it should draw.
+
+    With all heads on and a line strength of 1, a line is as opaque as its weight.
+    """
+    frame.evaluate(
+        "value => { const control = document.getElementById('strength'); control.value = value; "
+        "control.dispatchEvent(new Event('input')); }",
+        strength,
+    )
+    found = torch.zeros(expected.shape, dtype=torch.float64)
+    left, right = middles(frame, "#left .background"), middles(frame, "#right .background")
+    assert (len(left), len(right)) == expected.shape[1:]
+    for colour, opacity, _, start, _, end in lines(frame, canvas):
+        found[COLOURS.index(colour), place_of(start, left), place_of(end, right)] = opacity
+    return found
+
+
+def grid(frame, expected):
+    """The opacities of the lines of a model view, in the shape of the weights that it should draw."""
+    read = "all => all.map(one => ['x', 'y', 'width', 'height'].map(side => +one.getAttribute(side)))"
+    frames = frame.eval_on_selector_all("#vis .frame", read)
+    layers, heads, rows, columns = expected.shape
+    assert len(frames) == layers * heads
+    found = torch.zeros(expected.shape, dtype=torch.float64)
+    for colour, opacity, x, start, _, end in lines(frame):
+        (cell,) = [
+            i
+            for i, (left, top, width, height) in enumerate(frames)
+            if left < x < left + width and top < start < top + height
+        ]
+        step, top = (frames[cell][3] - 10) / max(rows, columns), frames[cell][1] + 5
+        row, column = ((y - top) / step - 0.5 for y in (start, end))
+        assert abs(row - round(row)) < 0.01 and abs(column - round(column)) < 0.01
+        assert colour == COLOURS[cell // heads]
+        found[cell // heads, cell % heads, round(row), round(column)] = opacity
+    return found
+
+
+SEEN = 0.004  # a level of 255, and what is too faint for a canvas
 
 
 def test_head_view_draws_the_weights_and_changes_with_the_layer(executed, bert_attention):
     attentions, _ = bert_attention
     frame = view_of(executed("06_head_view.ipynb"), "Head view: 20 tokens")
-    layers = frame.eval_on_selector_all("#layer option", "all => all.map(option => option.value)")
-    assert layers == [str(layer) for layer in range(len(attentions))]
+    layers = frame.eval_on_selector_all("#layer option", "all => all.map(option => option.text)")
+    assert layers == [*map(str, range(len(attentions))), "mean"]
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
         expected = attentions[layer][0]  # (heads, query, key)
-        assert (weights(frame, expected) * len(expected) - expected).abs().max() < 0.005
-    frame.locator("svg > g").last.locator("rect").nth(1).dblclick()
-    alone = weights(frame, expected)
-    assert (alone[1] - expected[1]).abs().max() < 0.005
+        assert (weights(frame, expected) - expected).abs().max() < SEEN
+    frame.get_by_role("button", name="Head index 1.").dblclick()
+    alone = weights(frame, expected, "0")
+    assert (alone[1] - expected[1]).abs().max() < SEEN
     assert alone[0].max() == alone[2:].max() == 0
 
 
@@ -312,7 +378,7 @@ def surface(lab, open_page, executed, stored, views, tmp_path_factory):
             element = pages[0].locator("iframe").nth(place)
             element.scroll_into_view_if_needed()
             found = element.element_handle().content_frame()
-            found.wait_for_selector("#vis line", state="attached")
+            found.wait_for_selector("#vis line, #vis canvas", state="attached")
             return found
 
         return SimpleNamespace(frame=frame, pages=pages)
@@ -345,11 +411,11 @@ def test_head_view_on_each_surface(surface, truth, name):
     frame = surface(name).frame("light", "head")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
-        assert (weights(frame, truth.attention[layer]) * HEADS - truth.attention[layer]).abs().max() < 0.002
+        assert (weights(frame, truth.attention[layer]) - truth.attention[layer]).abs().max() < SEEN
     for part, (rows, columns) in enumerate(PARTS):
         frame.select_option("#filter", str(part))
         expected = truth.attention[3][:, rows, columns]
-        assert (weights(frame, expected) * HEADS - expected).abs().max() < 0.002
+        assert (weights(frame, expected) - expected).abs().max() < SEEN
         shown = [frame.locator(f"#{side} text").all_text_contents() for side in ("left", "right")]
         assert shown == [truth.tokens[rows], truth.tokens[columns]]
 
@@ -361,14 +427,15 @@ def test_model_view_on_each_surface(surface, truth, name):
     for part, (rows, columns) in reversed(list(enumerate(PARTS))):
         frame.select_option("#filter", str(part))
         expected = truth.attention[:, :, rows, columns]
-        drawn = numbers(frame, "#vis line", "stroke-opacity").view(expected.shape)
-        assert (drawn - expected).abs().max() < 0.002
+        assert (grid(frame, expected) - expected).abs().max() < SEEN
     picture = frame.locator("[aria-label^='Layer index 2, head index 4.']")
     picture.click()
     assert frame.locator("text.detail").text_content() == "Layer 2, Head 4"
     assert frame.locator(".detail text.token").all_text_contents() == truth.tokens * 2
-    opened = numbers(frame, ".detail .attn-line-group line", "stroke-opacity").view(TOKENS, TOKENS)
-    assert (opened - truth.attention[2, 4]).abs().max() < 0.002
+    opened, places = torch.zeros(TOKENS, TOKENS), middles(frame, ".detail .highlight")[:TOKENS]
+    for _, opacity, _, start, _, end in lines(frame, canvas=1):
+        opened[place_of(start, places), place_of(end, places)] = opacity
+    assert (opened - truth.attention[2, 4]).abs().max() < SEEN
     picture.click(position={"x": 2, "y": 2})
     assert frame.locator(".detail").count() == 0
 
@@ -484,7 +551,7 @@ def test_view_of_an_encoder_decoder_has_three_panels(open_page, tmp_path):
     for part, name in enumerate(("encoder", "decoder", "cross")):
         page.select_option("#filter", str(part))
         expected = getattr(outputs, f"{name}_attentions")[1][0]  # (heads, query, key)
-        assert (weights(page, expected) * len(expected) - expected).abs().max() < 0.002
+        assert (weights(page, expected) - expected).abs().max() < SEEN
         assert page.locator("#left text").count() == expected.shape[1]
     assert page.errors == []
 
@@ -507,11 +574,11 @@ def test_neuron_view_opens_with_a_chosen_token_and_lets_go_of_it(open_page, trut
 # --- without a mouse
 
 
-def tab_to(page, wanted, most=12):
+def tab_to(page, wanted, most=12, key="Tab"):
     """Press Tab until the label of the focused part begins so."""
     label = "document.activeElement.getAttribute('aria-label') || document.activeElement.id"
     for _ in range(most):
-        page.keyboard.press("Tab")
+        page.keyboard.press(key)
         if page.evaluate(label).startswith(wanted):
             return
     pytest.fail(f"{wanted} is not reached by Tab")
@@ -535,21 +602,24 @@ def test_head_view_by_keyboard(fresh, truth):
     tab_to(page, "[CLS], index 0")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == truth.tokens[1]
-    shown = page.locator("#attention line[visibility='visible']")
-    assert {line.get_attribute("left-token-index") for line in shown.all()} == {"1"}
-    tab_to(page, "Head index 0.")
+    left = middles(page, "#left .background")
+    assert {place_of(start, left) for _, _, _, start, *_ in lines(page, canvas=1)} == {1} and lines(
+        page
+    ) == []
+    tab_to(page, "Head index 0.", key="Shift+Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    alone = weights(page, truth.attention[1])
-    assert (alone[1] - truth.attention[1, 1]).abs().max() < 0.002
+    alone = weights(page, truth.attention[1], "0")
+    assert (alone[1] - truth.attention[1, 1]).abs().max() < SEEN
     assert alone[0].max() == alone[2:].max() == 0
 
 
-def test_model_view_by_keyboard(fresh):
+def test_model_view_by_keyboard(fresh, truth):
     page = fresh("model")
     tab_to(page, "filter")
     page.keyboard.press("ArrowDown")
-    assert page.locator("#vis line").count() == LAYERS * HEADS * START * START
+    expected = truth.attention[:, :, :START, :START]
+    assert (grid(page, expected) - expected).abs().max() < SEEN
     tab_to(page, "Layer index 0, head index 0.")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)

@@ -147,13 +147,15 @@ def _own(name):
 def _drawing_code(kind):
     """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
 
-    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz would
-    fetch its libraries from.
+    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz
+    would fetch its libraries from.
     """
     own = _own(f"{kind}.js")
     code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
-    code = re.sub(r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code)  # sizes that may depend on the page's width
+    code = re.sub(
+        r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code
+    )  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
     code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
     for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
