@@ -19,7 +19,7 @@ import torch
 import view_samples
 from view_samples import GROUPS, HOSTILE, KINDS
 
-from utils.views import neuron_view
+from utils.views import head_view, model_view, neuron_view
 from utils.views.ink import COLOURS
 
 ROOT = Path(__file__).parent.parent
@@ -643,6 +643,213 @@ def test_neuron_view_by_keyboard(fresh, truth):
     assert (drawn - product).abs().max() < 1e-5
     page.keyboard.press("Enter")
     assert page.locator("#collapsed").get_attribute("visibility") == "visible"
+
+
+# --- what the head and the model view have beside bertviz's
+
+PIECES = ["[CLS]", "un", "##believ", "##able", "story", "[SEP]"]
+PIECED = view_samples.weights(layers=3, heads=4, tokens=6, dtype=torch.float64)
+ALL = torch.cat(PIECED)  # (layers, heads, query, key)
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """A page of its own for a view."""
+    return lambda view, **setting: open_page(view.save(tmp_path / "view.html").as_uri(), **setting)
+
+
+def digits(page):
+    return [float(text) for text in page.locator("#digits text").all_text_contents()]
+
+
+def token(page, side, index):
+    return page.locator(f"#{side} > g:last-child > g").nth(index)
+
+
+def test_a_weight_is_shown_in_digits_where_a_token_is_pointed_at(show):
+    page = show(head_view(PIECED, PIECES, layer=1, heads=[2]))
+    for index in range(6):
+        token(page, "left", index).hover()
+        assert digits(page) == pytest.approx(ALL[1, 2, index].tolist(), abs=0.0071)
+        token(page, "right", index).hover()
+        assert digits(page) == pytest.approx(ALL[1, 2, :, index].tolist(), abs=0.0071)
+    page.get_by_role("button", name="Head index 0.").click()
+    token(page, "left", 3).hover()
+    assert digits(page) == pytest.approx(ALL[1, [0, 2], 3].mean(0).tolist(), abs=0.0071)
+    best = PIECES[ALL[1, [0, 2], 3].mean(0).argmax()]
+    assert f"attends most to: {best} " in page.locator("#said").inner_text()
+    page.mouse.move(5, 5)
+    assert digits(page) == [] and len(lines(page)) > 36
+
+
+def test_a_click_keeps_a_token_and_escape_lets_go(show):
+    page = show(head_view(PIECED, PIECES, heads=[0]))
+    token(page, "left", 3).click()
+    token(page, "right", 1).hover()
+    page.mouse.move(5, 5)
+    assert digits(page) == pytest.approx(ALL[0, 0, 3].tolist(), abs=0.0071)
+    page.select_option("#layer", "2")
+    assert digits(page) == pytest.approx(ALL[2, 0, 3].tolist(), abs=0.0071)
+    page.keyboard.press("Escape")
+    assert digits(page) == [] and page.locator("#vis [aria-pressed=true]").count() == 0
+    token(page, "right", 1).click()
+    assert digits(page) == pytest.approx(ALL[2, 0, :, 1].tolist(), abs=0.0071)
+    token(page, "right", 1).click()
+    assert page.locator("#vis [aria-pressed=true]").count() == 0
+    assert page.errors == []
+
+
+def stroked(page, shape, colour=None):
+    """The opacities of the lines of one head, or of the mean."""
+    found = torch.zeros(shape, dtype=torch.float64)
+    left, right = middles(page, "#left .background"), middles(page, "#right .background")
+    for drawn_in, opacity, _, start, _, end in lines(page):
+        assert colour is None or drawn_in == colour
+        found[place_of(start, left), place_of(end, right)] = opacity
+    return found
+
+
+def test_means_of_heads_and_of_layers(show):
+    page = show(head_view(PIECED, PIECES))
+    page.get_by_role("button", name="Mean of all heads").click()
+    assert (stroked(page, (6, 6), "#202020") - ALL[0].mean(0)).abs().max() < SEEN
+    page.select_option("#layer", "-1")
+    assert (stroked(page, (6, 6), "#202020") - ALL.mean((0, 1))).abs().max() < SEEN
+    page.get_by_role("button", name="Head index 3.").dblclick()
+    assert (stroked(page, (6, 6), COLOURS[3]) - ALL.mean(0)[3]).abs().max() < SEEN
+    page = show(model_view(PIECED, PIECES))
+    page.get_by_label("Means").check()
+    assert page.locator("#vis .frame").count() == (3 + 1) * (4 + 1)
+    page.get_by_role("button", name="Layer index mean, head index 1.").click()
+    page.locator(".detail .token").nth(2).hover()
+    assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
+
+
+def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):
+    page = show(head_view(PIECED, PIECES, heads=[1]))
+    page.get_by_label("Hide [CLS], [SEP]").check()
+    assert page.locator("#left text").all_text_contents() == PIECES[1:-1]
+    assert (stroked(page, (4, 4)) - ALL[0, 1, 1:-1, 1:-1]).abs().max() < SEEN
+    assert "add up to less than 1" in page.locator("#note").inner_text()
+    page = show(model_view(PIECED, ["[CLS]"] * 6))
+    page.get_by_label("Hide [CLS]").check()  # nothing would be left, so nothing is hidden
+    assert len(lines(page)) > 3 * 4 * 30 and page.errors == []
+
+
+def test_pieces_are_joined_to_words(show):
+    """To a word: the sum over its pieces. From a word: the mean. So a row still adds up to 1."""
+    words = [[0], [1, 2, 3], [4], [5]]
+    expected = torch.stack([ALL[0, 1][:, word].sum(1) for word in words], 1)
+    expected = torch.stack([expected[word].mean(0) for word in words])
+    page = show(head_view(PIECED, PIECES, sentence_b_start=4, heads=[1]))
+    page.get_by_label("Words").check()
+    assert page.locator("#left text").all_text_contents() == ["[CLS]", "unbelievable", "story", "[SEP]"]
+    assert (stroked(page, (4, 4)) - expected).abs().max() < SEEN
+    page.select_option("#filter", "3")  # from A to B
+    assert (stroked(page, (2, 2)) - expected[:2, 2:]).abs().max() < SEEN
+    token(page, "left", 1).hover()
+    assert digits(page) == pytest.approx(expected[1, 2:].tolist(), abs=0.0071)
+
+
+def test_lines_are_as_strong_as_the_control_says(show):
+    page = show(head_view(PIECED, PIECES, heads=[1]))
+    for value, exponent in (("0", 1), ("1", 1 / 2), ("-1", 2)):
+        expected = weights(page, ALL[0], value)[1]
+        assert (expected - ALL[0, 1] ** exponent).abs().max() < 0.04
+    one = [torch.eye(6).expand(1, 12, 6, 6)]
+    page = show(head_view(one, PIECES))  # a weight of 1 is seen in full, however many heads are on
+    for value in ("0", "1", "-2"):
+        found = weights(page, one[0][0], value)
+        assert (found == one[0][0]).all()
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("width", [500, 1100])
+def test_numbered_squares_wrap_and_all_is_within_the_page(show, width, mode):
+    attention = view_samples.weights(layers=1, heads=36, tokens=6)
+    page = show(head_view(attention, PIECES, display_mode=mode), width=width)
+    squares = page.locator("#heads button")
+    assert squares.all_text_contents() == [*map(str, range(36)), "mean"]
+    tops = {square.bounding_box()["y"] for square in squares.all()}
+    assert len(tops) == (3 if width == 500 else 1) or width == 1100
+    token(page, "left", 1).click()
+    boxes = [part.bounding_box() for part in page.locator("#heads button, #vis text, label").all()]
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    assert max(box["x"] + box["width"] for box in boxes) > width - 60
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [400, 1100])
+def test_an_opened_picture_is_within_the_page_and_closes(show, width):
+    page = show(model_view(PIECED, PIECES), width=width)
+    for layer, head in ((0, 0), (1, 2), (2, 3)):
+        picture = page.locator(f"[aria-label^='Layer index {layer}, head index {head}.']")
+        picture.focus()
+        page.keyboard.press("Enter")
+        box, whole = page.locator("rect.detail").bounding_box(), page.locator("#vis svg").bounding_box()
+        assert box["x"] >= whole["x"] and box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
+        assert box["y"] >= whole["y"] and box["y"] + box["height"] <= whole["y"] + whole["height"] + 1
+        page.keyboard.press("Tab")  # from the pictures to the tokens of the opened one
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        assert digits(page) == pytest.approx(ALL[layer, head, 1].tolist(), abs=0.0071)
+        page.keyboard.press("Escape")  # lets go of the token
+        page.keyboard.press("Escape")
+        assert page.locator(".detail").count() == 0 and picture.evaluate(
+            "it => it === document.activeElement"
+        )
+    page.locator("[aria-label^='Layer index 1, head index 1.']").click()
+    page.locator("rect.detail").click(position={"x": 10, "y": 10})
+    assert page.locator(".detail").count() == page.locator("#digits").count() == 0
+    assert page.errors == []
+
+
+def test_the_grid_of_an_encoder_decoder(show):
+    given = view_samples.stacks(source=5, target=3)
+    page = show(model_view(**given))
+    for part, name in enumerate(("encoder", "decoder", "cross")):
+        page.select_option("#filter", str(part))
+        expected = torch.cat(given[f"{name}_attention"])
+        assert (grid(page, expected) - expected).abs().max() < SEEN
+    page.locator("[aria-label^='Layer index 1, head index 2.']").click()
+    shown = page.locator(".detail .token").all_text_contents()
+    assert shown == given["decoder_tokens"] + given["encoder_tokens"]
+    assert page.errors == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "browser", "mode", "ground"),
+    [
+        ("dark", "light", "auto", "dark"),
+        ("light", "dark", "auto", "light"),
+        ("normal", "dark", "auto", "light"),
+        ("light dark", "dark", "auto", "dark"),
+        ("dark", "dark", "light", "light"),
+        ("light", "light", "dark", "dark"),
+        (None, "dark", "auto", "dark"),
+        (None, "light", "auto", "light"),
+    ],
+)
+def test_a_view_is_dark_where_its_notebook_is(
+    open_page, tmp_path, monkeypatch, scheme, browser, mode, ground
+):
+    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has set."""
+    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
+    view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
+    path = tmp_path / "page.html"
+    shown = view.html
+    if scheme:
+        frame = view._repr_mimebundle_()[0]["text/html"]
+        shown = f"<!doctype html><meta charset=utf-8><body style='color-scheme: {scheme}'>{frame}"
+    path.write_text(shown, encoding="utf-8")
+    page = open_page(path.as_uri(), color_scheme=browser)
+    frame = page.frames[-1]
+    frame.wait_for_selector("#vis canvas", state="attached")
+    frame.wait_for_function("ground => document.documentElement.classList.contains(ground)", arg=ground)
+    behind = frame.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert behind == {"light": "rgb(255, 255, 255)", "dark": "rgb(0, 0, 0)"}[ground]
+    frame.get_by_role("button", name="Mean of all heads").click()
+    assert {colour for colour, *_ in lines(frame)} == {{"light": "#202020", "dark": "#cccccc"}[ground]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
