@@ -146,11 +146,13 @@ function light(row) {
       showComputation(svg, row);
     }
   });
-  say(row === null ? "" : strongest(row));
+  svgs().forEach((svg) => svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept));
+  say(row === null ? HINT : strongest(row));
 }
 function choose(tokens) {
   tokens.on("mouseover", (_, row) => light(row)).on("mouseleave", () => light(kept));
-  tokens.on("click", (_, row) => keep(row));
+  const isSign = (target) => target === target.parentNode.lastElementChild; // plus or minus
+  tokens.on("click", (_, row) => keep(row === kept && !isSign(d3.event.target) ? null : row));
 }
 function keep(row) {
   kept = row;
@@ -202,11 +204,9 @@ function reachTokens(tokens, others) {
   });
 }
 
-// ---- what is pointed at, in a line above the drawing that a screen reader says
+// ---- what is pointed at, in a line that a screen reader says
 
 let dimension = null;
-$("#vis").before('<p id="said" aria-live="polite"></p>');
-const say = (text) => (find("#said")[0].textContent = text || "\u00a0");
 const number = (value) => value.toFixed(3).replace("-", "\u2212");
 function strongest(row) {
   const panel = shown(), weights = of(panel.attn)[row];
@@ -231,7 +231,7 @@ function point(target) {
   if (!vector || !target.classList.contains("element")) {
     if (dimension !== null) {
       d3.selectAll(".dimension").style("opacity", 0);
-      say(config.index === null ? "" : strongest(config.index));
+      say(config.index === null ? HINT : strongest(config.index));
     }
     dimension = null;
     return;
@@ -263,6 +263,10 @@ find("#filter").forEach((menu) => menu.addEventListener("change", () => {
 }, true));
 find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () => (config.index = null), true));
 
+addEventListener("ground", () => {
+  config.mode = view.display_mode;
+  render();
+});
 new MutationObserver(() => find("#vis > svg").forEach(dress)).observe($("#vis")[0], { childList: true });
 initialize();
 config.initialTextLength = Math.max(...view.attention.map((panel) => Math.max(panel.left_text.length, panel.right_text.length)));

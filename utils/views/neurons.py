@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from .panels import read_tokens
+from .tokens import prettify
 
 MOST_TOKENS = 128  # of each list: a browser draws a cell for each number of each vector
 MOST_NUMBERS = 12_000_000  # in all vectors: a page of 64 MB
@@ -128,7 +129,7 @@ def _require_model(model):
 
 def _tokens(tokenizer, ids):
     _require_few(ids.shape[1])
-    return read_tokens(tokenizer.convert_ids_to_tokens(ids[0].tolist()), "tokens", "neuron_view")
+    return prettify(read_tokens(tokenizer.convert_ids_to_tokens(ids[0].tolist()), "tokens", "neuron_view"))
 
 
 def _require_few(count):
