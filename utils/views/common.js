@@ -92,20 +92,20 @@ function addCanvas(width, height) {
   ink.scale(sharpness, sharpness);
   return ink;
 }
-// Draw a line for each weight, from (left, top) down in steps on one side to the same on the other.
-function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, wanted = () => true) {
+// Draw a line for each weight, from (left, top) down in steps on one side to the same on the other. `only`: those of
+// one row (query) or of one column (key).
+function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, only = {}) {
   ink.strokeStyle = colour;
   ink.lineWidth = width;
-  for (let place = 0; place < weights.length; place++) {
-    const alpha = weights[place] ** power;
+  const [from, to] = only.row === undefined ? [0, weights.length] : [only.row * columns, (only.row + 1) * columns];
+  const [first, every] = only.column === undefined ? [from, 1] : [only.column, columns];
+  for (let place = first; place < to; place += every) {
+    const alpha = Math.min(1, weights[place] ** power);
     if (alpha < 1 / 512) continue; // a canvas would not show it
-    const row = Math.floor(place / columns);
-    const column = place % columns;
-    if (!wanted(row, column)) continue;
-    ink.globalAlpha = Math.min(1, alpha);
+    ink.globalAlpha = alpha;
     ink.beginPath();
-    ink.moveTo(left, top + (row + 0.5) * step);
-    ink.lineTo(right, top + (column + 0.5) * step);
+    ink.moveTo(left, top + (Math.floor(place / columns) + 0.5) * step);
+    ink.lineTo(right, top + ((place % columns) + 0.5) * step);
     ink.stroke();
   }
   ink.globalAlpha = 1;
