@@ -8,7 +8,7 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 |---|---|---|
 | arguments | names, order, 0-based indices | display_mode "auto"; no html_action: a view has `html` and `save()` |
 | tokens | pair menu, encoder-decoder menu, prettify_tokens | words for pieces; [CLS] and [SEP] hidden |
-| head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; mean of heads, of layers |
+| head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; means |
 | model view | grid, picture that opens on a click | encoder-decoder with a menu; means; Escape closes |
 | neuron view | columns, colours of vectors | any model that `capture` can watch; numbers of dimensions |
 | weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
