@@ -78,7 +78,10 @@ function weightsOf(choice, left, right, layer, head) {
 const colourOf = (index) => view.colours[index % view.colours.length];
 const textColour = () => (view.display_mode === "dark" ? "#cccccc" : "#202020");
 // The exponent from a weight to its opacity, where so many heads lie upon each other.
-const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value);
+function exponent(heads) {
+  const strength = view.strengths[view.display_mode][heads > 1 ? 1 : 0];
+  return 1 / (strength * 2 ** byId("strength").value);
+}
 
 // A canvas in #vis, as sharp as the screen, that the mouse does not notice.
 function addCanvas(width, height) {
@@ -117,11 +120,13 @@ const ticked = (id) => Boolean(byId(id) && byId(id).checked);
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
+const nameOf = ({ text, pieces }) => `${text || "empty"}, index ${pieces[0]}`;
+
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
-function sayWeights(line, index, isQuery, others, weights, of) {
+function sayWeights(line, isQuery, others, weights, of) {
   const best = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
   const list = best.map((i) => `${others[i].text || "empty"} ${weights[i].toFixed(2)}`).join(", ");
-  say(`${line.text || "empty"}, index ${index}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
+  say(`${nameOf(line)}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
 }
 function note() {
   const hidden = "What is hidden keeps its share: the weights that are left add up to less than 1.";
@@ -205,7 +210,8 @@ const tokenName = (part, index) => `${part.textContent || "empty"}, index ${inde
 // Call `show(isLeft, index)` while one of the tokens is pointed at or has the focus, and `rest` when none is. A click
 // or Enter keeps it, so that the mouse can leave: then neither bertviz nor this page hears of others. Escape lets go.
 const pointed = { now: null, kept: false };
-function watch(sides, tokens, show, rest) {
+// lists: the lines of text of either side.
+function watch(sides, tokens, lists, show, rest) {
   const block = (event) => pointed.kept && event.stopPropagation();
   sides.forEach((side, right) => {
     const leave = () => {
@@ -219,7 +225,7 @@ function watch(sides, tokens, show, rest) {
       letGo(sides, tokens);
       if (!(kept && now.right === right && now.index === index)) keep(tokens, right, index);
     };
-    reach(tokens[right], tokenName, (token, index) => ({ ...hover(token, side), press: () => press(index) }));
+    reach(tokens[right], (_, index) => nameOf(lists[right][index]), (token, index) => ({ ...hover(token, side), press: () => press(index) }));
     tokens[right].forEach((token, index) => {
       token.setAttribute("aria-pressed", false);
       token.addEventListener("click", () => press(index));

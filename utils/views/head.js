@@ -40,7 +40,7 @@ function renderVis() {
   updateAttention();
   sides = find("#left, #right");
   tokens = sides.map((side) => find(":scope > g:last-child > g", side));
-  watch(sides, tokens, show, rest);
+  watch(sides, tokens, [left, right], show, rest);
   const { kept, now } = pointed;
   if (kept && now.index < tokens[now.right].length) keep(tokens, now.right, now.index);
   else letGo(sides, tokens);
@@ -70,7 +70,7 @@ function show(isLeft, index) {
   renderAttention(inkOfOne, 1, isLeft ? { row: index } : { column: index });
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
-  sayWeights((isLeft ? left : right)[index], index, isLeft, others, mean, headsInWords(heads));
+  sayWeights((isLeft ? left : right)[index], isLeft, others, mean, headsInWords(heads));
 }
 function headsInWords(heads) {
   if (heads.length > 1) return `mean of the ${heads.length} heads shown`;

@@ -87,7 +87,7 @@ function renderDetail(at, row, column, group) {
     const [edge, anchor] = isLeft ? [x + DETAIL_WIDTH - DIGITS + 4, "start"] : [x + DIGITS - 4, "end"];
     drawDigits(d3.select("#digits"), shown, edge, anchor, (i) => top + i * DETAIL_BOX_HEIGHT + 13);
     tokens.forEach((list, side) => list.forEach((token, i) => token.classList.toggle("now", side !== +isLeft && i === index)));
-    sayWeights((isLeft ? left : right)[index], index, isLeft, others, shown, titleOf(row, column));
+    sayWeights((isLeft ? left : right)[index], isLeft, others, shown, titleOf(row, column));
   };
   const rest = () => {
     lines();
@@ -95,7 +95,7 @@ function renderDetail(at, row, column, group) {
     find(".now").forEach((token) => token.classList.remove("now"));
     say(HINT);
   };
-  watch(sides, tokens, show, rest);
+  watch(sides, tokens, [left, right], show, rest);
   config.svg.select("rect.detail").on("click", close);
   opened = { row, column, ink, sides, tokens };
   rest();
