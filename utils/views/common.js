@@ -78,10 +78,7 @@ function weightsOf(choice, left, right, layer, head) {
 const colourOf = (index) => view.colours[index % view.colours.length];
 const textColour = () => (view.display_mode === "dark" ? "#cccccc" : "#202020");
 // The exponent from a weight to its opacity, where so many heads lie upon each other.
-function exponent(heads) {
-  const strength = view.strengths[view.display_mode][heads > 1 ? 1 : 0];
-  return 1 / (strength * 2 ** byId("strength").value);
-}
+const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value);
 
 // A canvas in #vis, as sharp as the screen, that the mouse does not notice.
 function addCanvas(width, height) {

@@ -26,11 +26,11 @@ def colour(index):
     return COLOURS[index % len(COLOURS)]
 
 
-def strength(heads, ground="light"):
+def strength(heads):
     """Return the strength that lines open with, where so many heads lie upon each other. A control of the page
-    multiplies it by a quarter to four. On a dark ground a line needs more of it to be seen as well.
+    multiplies it by a quarter to four.
     """
-    return (1 if heads == 1 else 0.5) * (1.5 if ground == "dark" else 1)
+    return 1 if heads == 1 else 0.5
 
 
 def opacity(weight, strength=1):

@@ -89,7 +89,7 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
     data |= {
         "kind": kind,
         "colours": ink.COLOURS,
-        "strengths": {ground: [ink.strength(heads, ground) for heads in (1, 2)] for ground in MODES[1:]},
+        "strengths": [ink.strength(heads) for heads in (1, 2)],
         "line": ink.LINE,
         "default_filter": "0",
         "root_div_id": "view",
