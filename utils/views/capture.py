@@ -279,13 +279,15 @@ def _require_every_layer(model, modules, paths):
 
 def _require_same(model, expected, found):
     """Refuse a model whose output changes when its attention is computed from what was caught."""
-    for place, tensor in expected.items():
-        if place in found and tensor.is_floating_point() and tensor.shape == found[place].shape:
-            exact = tensor.dtype in (torch.float32, torch.float64)
-            apart = (tensor.double() - found[place].double()).abs().max()
-            if not apart <= (1e-4 if exact else 0.05) * tensor.abs().max().clamp(min=1):
-                raise ValueError(
-                    _refusal(
-                        model, f"gives an output that differs by {apart:.2g} when its attention is caught"
-                    )
-                )
+    common = [(tensor, found[place]) for place, tensor in expected.items() if place in found]
+    common = [pair for pair in common if pair[0].is_floating_point() and pair[0].numel()]
+    if not common:
+        raise TypeError(
+            _refusal(model, "returns no tensor by which one could see that its attention is caught")
+        )
+    for tensor, other in common:
+        apart = (tensor.double() - other.double()).abs().max()
+        tolerance = 1e-4 if tensor.dtype in (torch.float32, torch.float64) else 0.05
+        if not apart <= tolerance * tensor.abs().max().clamp(min=1):
+            what = f"gives an output that differs by {apart:.2g} when its attention is caught"
+            raise ValueError(_refusal(model, what))
