@@ -4,6 +4,8 @@ Each function draws what bertviz draws in the page, at the same places: one unit
 100 pixels are one inch. They return a matplotlib Figure; `View.png` makes a PNG of it.
 """
 
+from math import ceil, log2
+
 import torch
 
 FONT_SIZE = {"fontsize": 10, "parse_math": False, "va": "center"}
@@ -121,7 +123,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
 def _ticks(head_dim):
     """Return the dimensions that are numbered above a vector, with the middles of their cells."""
     width = VECTOR / head_dim
-    step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if step * width > 21)
+    step = 2 ** max(0, ceil(log2(21 / width)))  # no two numbers touch
     return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
 
 
