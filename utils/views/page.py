@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from . import ink
 from .panels import read_sentence_b_start
 
 SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
@@ -84,7 +85,14 @@ def make_page(kind, title, menus, data, display_mode):
         raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
         menus += menu("filter", "Attention", data["attention"])
-    data |= {"kind": kind, "default_filter": "0", "root_div_id": "view", "display_mode": display_mode}
+    data |= {
+        "kind": kind,
+        "colours": ink.COLOURS,
+        "strength": ink.STRENGTH,
+        "default_filter": "0",
+        "root_div_id": "view",
+        "display_mode": display_mode,
+    }
     parts = {
         "title": html.escape(title),
         "mode": display_mode,
@@ -93,9 +101,11 @@ def make_page(kind, title, menus, data, display_mode):
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
+        "common": _own("common.js"),
         "bertviz": _bertviz(f"{kind}_view.js"),
+        "own": _own(f"{kind}.js"),
     }
-    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    page = _own("page.html")
     # In one pass, so that no part is searched again.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
 
@@ -108,10 +118,22 @@ def menu(name, label, choices=()):
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
 
+@lru_cache
+def _own(name):
+    """Return a file of this folder."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
 def _bertviz(script):
-    """Return bertviz's drawing code, without the addresses it would fetch its libraries from."""
+    """Return bertviz's drawing code, open at its end: `own` follows in the same function, and starts the drawing.
+
+    A function that `own` defines anew replaces bertviz's of that name. Left out are the addresses that bertviz would
+    fetch its libraries from.
+    """
     code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
-    return re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+    code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+    code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
+    return re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
 
 
 @lru_cache
