@@ -115,7 +115,6 @@ def model_view(
         height=_height_of_grid(panel, total) + 60,
         width=986,
         draw=lambda: pictures.draw_grid(panel, layers, heads, total),
-        sharpness=1.25,  # it is full of lines, and twice the pixels would take half a megabyte
     )
 
 

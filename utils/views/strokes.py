@@ -16,6 +16,18 @@ import torch
 CURVES = (0.4, 0.9, 0.996)
 
 
+@contextmanager
+def _one_thread():
+    """Many small products are not worth waking other threads for each."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
 def draw_fan(image, opacities, colours, left, right, top, step, width):
     """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
 
@@ -26,27 +38,46 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
     logs, row, column = _sum_logs(opacities, left, right, top, step, width)
     # What lies outside the image is not drawn.
     above, before = max(0, -row), max(0, -column)
-    rows, columns = min(logs.shape[1], len(image) - row), min(logs.shape[2], image.shape[1] - column)
+    rows, columns = min(logs.shape[0], len(image) - row), min(logs.shape[1], image.shape[1] - column)
     place = image[row + above : row + rows, column + before : column + columns]
-    for colour, log in zip(colours, logs[:, above:rows, before:columns], strict=True):
-        through = np.exp(log)[..., None]
-        place *= through
-        place += (1 - through) * np.asarray(colour, np.float32)
+    # What lies beneath head 0 shines through all heads, and head h through those after it.
+    through = logs[above:rows, before:columns].exp_().numpy()
+    colours = np.asarray(colours, np.float32)
+    place -= colours[0]
+    place *= through[..., :1]
+    place += through[..., 1:] @ -np.diff(colours, axis=0) + colours[-1]
 
 
-def draw_box(image, x, y, width, height, colour, opacity=1.0):
-    """Fill a rectangle of the image, its edges shared out among the pixels that they cross."""
-    down, across = (
-        np.clip(np.minimum(np.arange(size) + 1, start + length) - np.maximum(np.arange(size), start), 0, 1)
-        for start, length, size in ((y, height, image.shape[0]), (x, width, image.shape[1]))
+def draw_box(image, x, y, width, height, colour, opacity=1):
+    """Fill a rectangle of the image, whose edges are shared out among the pixels that they cross."""
+    rows, down = _overlap(y, height, 1, len(image))
+    columns, across = _overlap(x, width, 1, image.shape[1])
+    image[rows, columns] += (
+        opacity * (down * across.T)[..., None] * (np.asarray(colour, np.float32) - image[rows, columns])
     )
-    rows, columns = (slice(*(np.flatnonzero(part)[[0, -1]] + (0, 1))) if part.any() else slice(0) for part in (down, across))
-    seen = (opacity * down[rows, None] * across[columns])[..., None].astype(np.float32)
-    image[rows, columns] += seen * (np.asarray(colour, np.float32) - image[rows, columns])
+
+
+def draw_cells(image, x, y, width, height, colours):
+    """Draw a row of equal rectangles on the image, side by side. colours: (cells, 3)."""
+    rows, down = _overlap(y, height, 1, len(image))
+    columns, across = _overlap(x, width, len(colours), image.shape[1])
+    beneath = image[rows, columns] * (1 - across.sum(1)[:, None])
+    image[rows, columns] += down[..., None] * (
+        across @ np.asarray(colours, np.float32) + beneath - image[rows, columns]
+    )
+
+
+def _overlap(start, length, parts, size):
+    """Return the pixels in which a stretch lies, and how much of each is in each of its equal parts."""
+    first, last = max(0, int(np.floor(start))), min(size, int(np.ceil(start + length)))
+    pixels = np.arange(first, last, dtype=np.float32)[:, None]
+    edges = (start + length * np.arange(parts + 1) / parts).astype(np.float32)
+    inside = np.minimum(pixels + 1, edges[1:]) - np.maximum(pixels, edges[:-1])
+    return slice(first, last), inside.clip(0)
 
 
 def _sum_logs(opacities, left, right, top, step, width):
-    """Return the sums, (heads, rows, columns), and the image's row and column at which they begin."""
+    """Return the sums over each head and those after it, (rows, columns, heads), and where in the image they begin."""
     heads, queries, keys = opacities.shape
     offsets = np.arange(1 - queries, keys)  # key - query
     slope = offsets * step / (right - left)
@@ -59,30 +90,43 @@ def _sum_logs(opacities, left, right, top, step, width):
 
     edge = int(np.ceil(width / 2)) + 1
     first, last = int(left) - edge, int(right) + edge + 1
-    along = np.arange(first, last)[:, None] + 0.5 - left  # (columns, 1), from the left end to the middle of a column
+    along = (
+        np.arange(first, last)[:, None] + 0.5 - left
+    )  # (columns, 1), from the left end to the middle of a column
     middle = top + slope * along  # (columns, offsets): of the line from query 0
     block = (np.floor((middle - reach) / step).astype(int))[:, which] + part  # (columns, blocks)
-    profiles = _coverage(block * step - middle[:, which], along, step, tilt[which], slope[which], right - left, width)
+    profiles = _coverage(
+        block * step - middle[:, which], along, step, tilt[which], slope[which], right - left, width
+    )
 
     row = int(np.floor((top - edge) / step))
     count = max(queries, keys) + 2
     pad = queries + keys + blocks.max() + 2
-    logs = torch.zeros(len(along), step, count * heads)
-    shares = _shares()[np.round(opacities * 255).astype(int)]  # (heads, query, key, curves)
-    for curve, share in zip(CURVES, np.moveaxis(shares, -1, 0), strict=True):
-        lines = np.zeros((len(offsets), queries + 2 * pad, heads), np.float32)  # by offset, then by query
-        for place, offset in enumerate(offsets):
-            found = share.diagonal(offset, 1, 2).T
-            start = pad + max(0, -offset)
-            lines[place, start : start + len(found)] = found
-        windows = np.lib.stride_tricks.sliding_window_view(lines.reshape(len(offsets), -1), count * heads, axis=1)
-        curved = torch.from_numpy(np.log1p(-curve * profiles))
-        with _one_thread():
-            for column in range(len(along)):
-                picked = windows[which, (pad + row - block[column]) * heads]  # (blocks, rows x heads)
-                logs[column].addmm_(curved[column], torch.from_numpy(picked))
-    logs = logs.numpy().reshape(len(along), step, count, heads)
-    return logs.transpose(3, 2, 1, 0).reshape(heads, count * step, len(along)), row * step, first
+    # The lines by curve and offset, then by query, then by head: where a slope has no line, there is a zero.
+    lines = np.zeros((len(CURVES), len(offsets), queries + 2 * pad, heads), np.float32)
+    shares = _shares()[:, np.round(opacities * 255).astype(int)]  # (curves, heads, query, key)
+    shares = shares[:, ::-1].cumsum(1)[:, ::-1]
+    for place, offset in enumerate(offsets):
+        found = shares.diagonal(offset, 2, 3).swapaxes(1, 2)
+        start = pad + max(0, -offset)
+        lines[:, place, start : start + found.shape[1]] = found
+    windows = np.lib.stride_tricks.sliding_window_view(
+        lines.reshape(*lines.shape[:2], -1), count * heads, axis=2
+    )
+    curved = torch.cat(
+        [(profiles * -curve).log1p_() for curve in CURVES], dim=2
+    )  # (columns, step, curves x blocks)
+    logs = torch.empty(len(along), step, count * heads)
+    at_once = 1 + 4_000_000 // (curved.shape[2] * count * heads)  # columns, so that their numbers stay few
+    for start in range(0, len(along), at_once):
+        now = slice(start, start + at_once)
+        places = (pad + row - block[now, None]) * heads  # (columns, 1, blocks)
+        picked = windows[
+            np.arange(len(CURVES))[:, None], which, places
+        ]  # (columns, curves, blocks, rows x heads)
+        torch.bmm(curved[now], torch.from_numpy(picked).flatten(1, 2), out=logs[now])
+    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
+    return logs.reshape(count * step, len(along), heads), row * step, first
 
 
 def _coverage(above, along, step, tilt, slope, length, width):
@@ -90,27 +134,18 @@ def _coverage(above, along, step, tilt, slope, length, width):
 
     A line is a rectangle, whose edges fade over one pixel. above: from the line's middle to the top of the block.
     """
-    above, along, tilt, slope = (part.astype(np.float32) for part in (above, along, tilt, slope))
-    down = above[:, None, :] + (np.arange(step, dtype=np.float32) + 0.5)[:, None]
-    across = width / 2 + 0.5 - np.abs(down / tilt)
-    ends = length / 2 * tilt + 0.5 - np.abs(down * slope / tilt + (along[..., None] - length / 2) * tilt)
-    return np.clip(across, 0, 1) * np.clip(ends, 0, 1)
+    above, along, tilt, slope = (torch.from_numpy(part).float() for part in (above, along, tilt, slope))
+    down = above[:, None, :] + (torch.arange(step) + 0.5)[:, None]
+    across = width / 2 + 0.5 - (down / tilt).abs_()
+    ends = length / 2 * tilt + 0.5 - (down * (slope / tilt) + (along[..., None] - length / 2) * tilt).abs_()
+    return across.clamp_(0, 1).mul_(ends.clamp_(0, 1))
 
 
 @cache
 def _shares():
     """Return for each opacity, 0/255 to 255/255, how much of each of the CURVES makes log(1 - opacity · coverage)."""
     coverage = np.linspace(0, 1, 65)[:, None]
-    curves, wanted = (np.log1p(-np.asarray(a) * coverage) for a in (CURVES, np.minimum(np.arange(256) / 255, CURVES[-1])))
-    return np.linalg.lstsq(curves, wanted, rcond=None)[0].T.astype(np.float32)
-
-
-@contextmanager
-def _one_thread():
-    """Many small products are not worth waking other threads for each."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    curves, wanted = (
+        np.log1p(-np.asarray(a) * coverage) for a in (CURVES, np.minimum(np.arange(256) / 255, CURVES[-1]))
+    )
+    return np.linalg.lstsq(curves, wanted, rcond=None)[0].astype(np.float32)
