@@ -6,17 +6,15 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 """
 
 from . import pictures
-from .page import View, floats, make_choices, make_page, menu, sentence_choices
+from .page import View, floats, make_choices, make_controls, make_page, menu, sentence_choices
 from .panels import (
-    Panel,
-    encoder_decoder_panels,
+    choose,
     most_tokens,
     read_index,
     read_indices,
-    read_panel,
+    read_panels,
     read_tokens,
     require_grid_lines,
-    require_no_other,
     warn_if_slow,
 )
 from .vectors import catch_vectors, tokenize
@@ -28,23 +26,29 @@ def head_view(
     attention=None,
     tokens=None,
     sentence_b_start=None,
+    prettify_tokens=True,
     layer=None,
     heads=None,
-    *,
     encoder_attention=None,
     decoder_attention=None,
     cross_attention=None,
     encoder_tokens=None,
     decoder_tokens=None,
-    display_mode="light",
+    include_layers=None,
+    *,
+    display_mode="auto",
 ):
     """Draw bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
     attention: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions`; every weight from 0 to 1.
     tokens: the text of each position, for example from `tokenizer.convert_ids_to_tokens(input_ids[0])`.
     sentence_b_start: index of the first token of sentence B; adds a menu that shows A or B alone, or A to B.
-    layer, heads: which layer (0-based) and which heads (0-based) are shown first; default layer 0 and all heads.
-    display_mode: "light" or "dark", the ground of the page. The static picture is always light.
+    prettify_tokens: whether marks of a tokenizer (Ġthe, ▁the, the</w>) are left out.
+    layer, heads: which layer (0-based) and which heads (0-based) are shown first; default the first layer, all heads.
+    include_layers: which layers (0-based) are in the page; default all.
+    display_mode: the ground of the page, "light", "dark" or "auto": dark where the notebook says by its CSS that it is
+        (`color-scheme`, as JupyterLab does), else light; a saved page goes by the setting of the browser. The static
+        picture is always light.
 
     An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
     encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
@@ -53,73 +57,95 @@ def head_view(
 
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
-    stacks = {
-        "encoder_attention": encoder_attention,
-        "decoder_attention": decoder_attention,
-        "cross_attention": cross_attention,
-        "encoder_tokens": encoder_tokens,
-        "decoder_tokens": decoder_tokens,
-    }
-    if all(value is None for value in stacks.values()):
-        panels = [read_panel("All", "attention", attention, tokens=tokens)]
-    else:
-        require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
-        panels = encoder_decoder_panels(**stacks)
+    panels = read_panels(
+        attention,
+        tokens,
+        sentence_b_start,
+        prettify_tokens,
+        encoder_attention=encoder_attention,
+        decoder_attention=decoder_attention,
+        cross_attention=cross_attention,
+        encoder_tokens=encoder_tokens,
+        decoder_tokens=decoder_tokens,
+    )
     warn_if_slow(panels)
     num_layers, num_heads = panels[0].weights.shape[:2]
-    layer = 0 if layer is None else read_index("layer", layer, num_layers)
+    layers = read_indices("include_layers", include_layers, num_layers)
+    layer = layers[0] if layer is None else read_index("layer", layer, num_layers)
+    if layer not in layers:
+        raise ValueError(f"layer {layer} is not among include_layers: {', '.join(map(str, layers))}.")
     heads = read_indices("heads", heads, num_heads)
-    choices = make_choices(panels, sentence_b_start)
-    layers = list(range(num_layers))
+    choices = make_choices([choose(panel, layers) for panel in panels], sentence_b_start)
     data = {"attention": choices, "layer": layer, "heads": heads, "include_layers": layers}
     text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
     text += _some(heads, num_heads, "heads")
+    menus = menu("layer", "Layer (index)")
     return View(
         text=text,
-        html=make_page("head", text, menu("layer", "Layer (index)"), data, display_mode),
-        height=round(22.5 * most_tokens(panels)) + 90,
+        html=make_page("head", text, menus, data, display_mode, make_controls(panels, mean=False)),
+        height=round(22.5 * most_tokens(panels)) + 170,
         draw=lambda: pictures.draw_heads(panels, layer, heads),
     )
 
 
 def model_view(
-    attention, tokens, sentence_b_start=None, include_layers=None, include_heads=None, display_mode="light"
+    attention=None,
+    tokens=None,
+    sentence_b_start=None,
+    prettify_tokens=True,
+    display_mode="auto",
+    encoder_attention=None,
+    decoder_attention=None,
+    cross_attention=None,
+    encoder_tokens=None,
+    decoder_tokens=None,
+    include_layers=None,
+    include_heads=None,
 ):
     """Draw bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
 
-    attention, tokens, sentence_b_start, display_mode: as in `head_view`.
-    include_layers, include_heads: the indices (0-based) of the rows and columns to draw; default all.
+    The arguments are those of `head_view`, but for include_layers and include_heads: the indices (0-based) of the rows
+    and columns to draw; default all. The static picture of an encoder-decoder shows what its page opens with.
 
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together,
     and when there are more lines than a browser can draw.
     """
-    panel = read_panel("All", "attention", attention, tokens=tokens)
-    num_layers, num_heads = panel.weights.shape[:2]
+    panels = read_panels(
+        attention,
+        tokens,
+        sentence_b_start,
+        prettify_tokens,
+        encoder_attention=encoder_attention,
+        decoder_attention=decoder_attention,
+        cross_attention=cross_attention,
+        encoder_tokens=encoder_tokens,
+        decoder_tokens=decoder_tokens,
+    )
+    num_layers, num_heads = panels[0].weights.shape[:2]
     layers = read_indices("include_layers", include_layers, num_layers)
     heads = read_indices("include_heads", include_heads, num_heads)
-    panel = Panel("All", panel.weights[layers][:, heads], panel.query_tokens, panel.key_tokens)
-    require_grid_lines(panel)
+    panels = [choose(panel, layers, heads) for panel in panels]
+    require_grid_lines(panels)
     # So many small pictures fit side by side, which sets their size.
     total = max(len(heads), min(num_heads, 6))
     data = {
-        "attention": make_choices([panel], sentence_b_start),
+        "attention": make_choices(panels, sentence_b_start),
         "include_layers": layers,
         "include_heads": heads,
         "total_heads": total,
     }
     shown = f"{_some(layers, num_layers, 'layers')}, {_some(heads, num_heads, 'heads')}"
-    text = f"Model view: {len(panel.query_tokens)} tokens, {shown}"
+    text = f"Model view: {_sizes(panels)} tokens, {shown}"
     return View(
         text=text,
-        html=make_page("model", text, "", data, display_mode),
-        height=_height_of_grid(panel, total) + 60,
-        width=986,
-        draw=lambda: pictures.draw_grid(panel, layers, heads, total),
+        html=make_page("model", text, "", data, display_mode, make_controls(panels, mean=True)),
+        height=_height_of_grid(panels, total) + 90,
+        draw=lambda: pictures.draw_grid(panels[0], layers, heads, total),
     )
 
 
 def neuron_view(
-    model, tokenizer, sentence_a, sentence_b=None, layer=None, head=None, display_mode="light", token=None
+    model, tokenizer, sentence_a, sentence_b=None, layer=None, head=None, display_mode="auto", token=None
 ):
     """Draw bertviz's neuron view: how the query and key vectors of one head make its attention weights.
 
@@ -174,7 +200,7 @@ def _some(indices, count, what):
     return f"{what} of index {', '.join(map(str, indices))}"
 
 
-def _height_of_grid(panel, total_heads):
+def _height_of_grid(panels, total_heads):
     """Return the pixels that bertviz's model view is high: its grid, or the picture that opens on a click."""
-    count = most_tokens([panel])
-    return round(max(panel.weights.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))
+    count = most_tokens(panels)
+    return round(max(panels[0].weights.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))

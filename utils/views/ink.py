@@ -18,7 +18,6 @@ COLOURS = (
     "#9c3c9c",  # plum
     "#e400fc",  # magenta
 )
-STRENGTH = 1  # with which a page opens; its control goes from a quarter to four
 LINE = 2  # the width of a line, in pixels of the page
 
 
@@ -27,6 +26,16 @@ def colour(index):
     return COLOURS[index % len(COLOURS)]
 
 
-def opacity(weight, strength=STRENGTH):
-    """Return how opaque a line is: weight^(1 / strength), so that 0 is not seen and 1 is seen in full."""
+def strength(heads):
+    """Return the strength that lines open with, where so many heads lie upon each other. A control of the page
+    multiplies it by a quarter to four.
+    """
+    return 1 if heads == 1 else 0.5
+
+
+def opacity(weight, strength=1):
+    """Return how opaque a line is: weight^(1 / strength). 0 is not seen, 1 in full, whatever the strength.
+
+    One head: the weight itself. Several: its square, so that the many weak lines do not hide the strong ones.
+    """
     return weight ** (1 / strength)

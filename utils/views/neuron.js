@@ -44,6 +44,13 @@ function dress(svg) {
   }
 }
 
+// bertviz keeps the chosen token when another part of a pair is shown, which may have no such token. Let go of it.
+const letGoOfToken = () => find("#leftText > g").forEach((token) => send(token, "mouseleave"));
+find("#filter").forEach((menu) => menu.addEventListener("change", letGoOfToken, true));
+addEventListener("ground", () => {
+  config.mode = view.display_mode;
+  render();
+});
 new MutationObserver(() => find("#vis > svg").forEach(dress)).observe($("#vis")[0], { childList: true });
 initialize();
 render();

@@ -21,7 +21,7 @@ import torch
 from . import ink
 from .panels import read_sentence_b_start
 
-SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
+MODES = ("auto", "light", "dark")
 
 
 @dataclass
@@ -82,31 +82,30 @@ class View:
         return data, {"image/png": {"width": width, "height": height}}
 
 
-def make_page(kind, title, menus, data, display_mode):
+def make_page(kind, title, menus, data, display_mode, controls=""):
     """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
-    if display_mode not in SHADES:
-        raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
+    if display_mode not in MODES:
+        raise ValueError(f'display_mode is "auto", "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
         menus += menu("filter", "Attention", data["attention"])
+    menus += controls
     data |= {
         "kind": kind,
         "colours": ink.COLOURS,
-        "strength": ink.STRENGTH,
+        "strengths": [ink.strength(heads) for heads in (1, 2)],
+        "line": ink.LINE,
         "default_filter": "0",
         "root_div_id": "view",
         "display_mode": display_mode,
     }
     parts = {
         "title": html.escape(title),
-        "mode": display_mode,
         "menus": menus,
-        "background": SHADES[display_mode],
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
         "common": _own("common.js"),
-        "bertviz": _bertviz(f"{kind}_view.js"),
-        "own": _own(f"{kind}.js"),
+        "drawing": _drawing_code(kind),
     }
     page = _own("page.html")
     # In one pass, so that no part is searched again.
@@ -121,33 +120,80 @@ def menu(name, label, choices=()):
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
 
+def make_controls(panels, mean):
+    """Return the HTML of what changes the drawing. mean: whether the means of heads and of layers can be added."""
+    sides = [value for panel in panels for value in panel.sides.items()]
+    special = sorted({panel_token for panel in panels for panel_token in _special(panel)})
+    ticks = [("mean", "Means")] if mean else []
+    ticks += [("words", "Words")] if any(name.endswith("_words") for name, _ in sides) else []
+    ticks += [("hide", f"Hide {', '.join(special)}")] if special else []
+    strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
+    boxes = [
+        f'<label><input type="checkbox" id="{name}"> {html.escape(label)}</label>' for name, label in ticks
+    ]
+    return "".join([strength, *boxes])
+
+
+def _special(panel):
+    """Return the text of the special tokens in a panel."""
+    tokens = {"left": panel.query_tokens, "right": panel.key_tokens}
+    return [tokens[side][index] for side in tokens for index in panel.sides.get(f"{side}_special", ())]
+
+
 @lru_cache
 def _own(name):
-    """Return a file of this folder."""
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+    """Return a file of this folder, without indentation and comments."""
+    return _without_comments(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-def _bertviz(script):
-    """Return bertviz's drawing code, open at its end: `own` follows in the same function, and starts the drawing.
+@lru_cache
+def _drawing_code(kind):
+    """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
 
-    A function that `own` defines anew replaces bertviz's of that name. Left out are the addresses that bertviz would
+    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz would
     fetch its libraries from.
     """
-    code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
+    own = _own(f"{kind}.js")
+    code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+    code = re.sub(
+        r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code
+    )  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
-    return re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
+        code = _without_function(code, name)
+    return f"{code}\n{own}\n}});"
+
+
+def _without_function(code, name):
+    """Return code without its function of this name."""
+    start = code.find(f"function {name}(")
+    if start < 0:
+        return code
+    end, depth = code.index("{", start), 0
+    while True:
+        depth += {"{": 1, "}": -1}.get(code[end], 0)
+        end += 1
+        if not depth:
+            return code[:start] + code[end:]
 
 
 @lru_cache
 def _library(package, path):
-    """Return a JavaScript file of an installed package, without indentation and without lines that only comment."""
+    """Return a JavaScript file of an installed package."""
     try:
         file = Path(metadata.distribution(package).locate_file(path))
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        code = file.read_text(encoding="utf-8")
     except (metadata.PackageNotFoundError, OSError):
         message = f"The views need {path} of the package {package}. Run `pip install {package}`."
         raise ImportError(message) from None
+    return _without_comments(code)
+
+
+def _without_comments(code):
+    """Return code without indentation and without lines that only comment."""
+    lines = [line.strip() for line in code.splitlines()]
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
 
 
@@ -162,6 +208,7 @@ def _frame(view, picture, width):
         f'<div style="display:grid;{room}">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
+        f"""onload="this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*')" """
         f"srcdoc='{page}'></iframe></div>"
     )
 
@@ -198,8 +245,8 @@ def _pack(panel):
         "left_text": panel.query_tokens,
         "right_text": panel.key_tokens,
         "shape": list(levels.shape),
-        "weights": base64.b64encode(bytes(levels.flatten().tolist())).decode("ascii"),
-    }
+        "weights": base64.b64encode(levels.contiguous().numpy().tobytes()).decode("ascii"),
+    } | panel.sides
 
 
 def floats(numbers):

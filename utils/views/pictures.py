@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 import torch
 
-from .ink import LINE, colour, opacity
+from .ink import LINE, colour, opacity, strength
 from .sheets import Box, Cells, Fan, Sheet, Text
 
 # The head view: the height of a token's row, the text's size, and where its first letters stand.
@@ -35,7 +35,7 @@ def draw_heads(panels, layer, heads):
     sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
         left, right = place * width + side, (place + 1) * width - side
-        opacities = opacity(_levels(panel.weights[layer, heads]))
+        opacities = opacity(_levels(panel.weights[layer, heads]), strength(len(heads)))
         lines = Fan(
             opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
         )
@@ -127,11 +127,11 @@ def draw_neurons(query, key, tokens, chosen):
     return sheet
 
 
-def _join(x, y, end, beside, strength):
+def _join(x, y, end, beside, strong):
     """Return the three parts of a line from (x, y) to (end, beside): across, down or up, and across."""
     middle, half = (x + end) / 2, LINE / 2
     up, down = sorted((y, beside))
-    style = {"colour": CONNECTOR, "opacity": strength}
+    style = {"colour": CONNECTOR, "opacity": strong}
     return (
         Box(x, y - half, middle + half - x, LINE, **style),
         Box(middle - half, up + half, LINE, max(0, down - up - LINE), **style),
@@ -145,6 +145,6 @@ def _draw_vector(x, y, numbers, width=VECTOR):
     """Return numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
     blue, orange = np.array([12, 54, 216]) / 255, np.array([255, 99, 24]) / 255
     numbers = numbers.numpy()[:, None]  # (head_dim, 1)
-    strength = np.tanh(np.abs(numbers) / 4)
-    colours = strength * np.where(numbers >= 0, blue, orange) + (1 - strength)  # (head_dim, 3), over white
+    strong = np.tanh(np.abs(numbers) / 4)
+    colours = strong * np.where(numbers >= 0, blue, orange) + (1 - strong)  # (head_dim, 3), over white
     return Box(x - 0.5, y - 10.5, width + 1, 21, "#bbbbbb"), Cells(x, y - 10, width, 20, colours)

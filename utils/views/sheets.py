@@ -17,7 +17,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from .strokes import draw_box, draw_cells, draw_fan
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
-FAINTEST = 0.5 / 255  # a canvas does not show what is less opaque
+FAINTEST = 1 / 512  # the page does not draw what is less opaque
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
 FEW = 5000
@@ -94,7 +94,8 @@ class Fan:
             side * sharpness for side in (self.left, self.right, self.top, self.step, self.width)
         )
         colours = [_rgb(colour) for colour in self.colours]
-        draw_fan(image, self.opacities, colours, left, right, top, round(step), width)
+        seen = np.where(self.opacities < FAINTEST, 0, self.opacities)
+        draw_fan(image, seen, colours, left, right, top, round(step), width)
 
     def plot(self, axes, order):
         from matplotlib.collections import LineCollection

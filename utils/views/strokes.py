@@ -104,7 +104,8 @@ def _sum_logs(opacities, left, right, top, step, width):
     pad = queries + keys + blocks.max() + 2
     # The lines by curve and offset, then by query, then by head: where a slope has no line, there is a zero.
     lines = np.zeros((len(CURVES), len(offsets), queries + 2 * pad, heads), np.float32)
-    shares = _shares()[:, np.round(opacities * 255).astype(int)]  # (curves, heads, query, key)
+    # (curves, heads, query, key)
+    shares = np.stack([np.interp(opacities * 255, np.arange(256), shares) for shares in _shares()])
     shares = shares[:, ::-1].cumsum(1)[:, ::-1]
     for place, offset in enumerate(offsets):
         found = shares.diagonal(offset, 2, 3).swapaxes(1, 2)
