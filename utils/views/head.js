@@ -102,9 +102,16 @@ function drawCheckboxes() {
     if (pointed.now) show(!pointed.now.right, pointed.now.index);
   };
   reach(buttons, name, (_, head) => ({ press: (key) => press(head, key === "Enter") }));
+  let before; // the two clicks of a double click undo each other, or not
   buttons.forEach((button, head) => {
-    button.onclick = () => press(head, false);
-    button.ondblclick = () => press(head, true);
+    button.onclick = ({ detail }) => {
+      if (detail < 2) before = [...config.headVis];
+      press(head, false);
+    };
+    button.ondblclick = () => {
+      config.headVis = before;
+      press(head, true);
+    };
   });
   updateCheckboxes(buttons);
 }

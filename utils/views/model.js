@@ -60,12 +60,12 @@ function getLayerColor(row) {
 
 function renderDetail(at, row, column, group) {
   group.select(".frame").attr("stroke-opacity", 0.8);
-  DETAIL_WIDTH = Math.min(2 * DIGITS + 300, DIV_WIDTH);
+  DETAIL_WIDTH = Math.min(2 * DIGITS + 300, DIV_WIDTH - 2);
   DETAIL_ATTENTION_WIDTH = DETAIL_WIDTH - 2 * (DIGITS + DETAIL_BOX_WIDTH);
   const start = AXIS + column * config.thumbnailWidth;
   const beside = [start + 0.8 * config.thumbnailWidth + 5, start - DETAIL_WIDTH + 13];
-  const x = beside.find((x) => x >= 0 && x + DETAIL_WIDTH <= DIV_WIDTH) ?? Math.max(0, DIV_WIDTH - DETAIL_WIDTH);
-  const y = Math.max(0, Math.min(row * config.thumbnailHeight + 25, config.divHeight - 3 - config.detailHeight));
+  const x = beside.find((x) => x > 0 && x + DETAIL_WIDTH <= DIV_WIDTH) ?? DIV_WIDTH - DETAIL_WIDTH - 1;
+  const y = Math.max(1, Math.min(row * config.thumbnailHeight + 25, config.divHeight - 3 - config.detailHeight));
   const top = y + DETAIL_PADDING + DETAIL_HEADING_HEIGHT;
   renderDetailFrame(x, y, row);
   renderDetailHeading(x, y + DETAIL_PADDING, row, column);

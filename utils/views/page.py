@@ -150,8 +150,8 @@ def _own(name):
 def _drawing_code(kind):
     """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
 
-    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz would
-    fetch its libraries from.
+    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz
+    would fetch its libraries from.
     """
     own = _own(f"{kind}.js")
     code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")

@@ -104,7 +104,9 @@ def _read_weights(attention, name):
             f"{name} is one tensor of shape {tuple(attention.shape)}; it must be a list with a tensor for each layer. "
             f"{_of_one_layer(attention)}"
         )
-    if all(isinstance(layer, tuple | list) and layer for layer in attention):
+    if all(
+        isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
+    ):
         raise TypeError(
             f"{name} holds a list of layers for each of {len(attention)} steps, as generate() returns it. Run the "
             "model once more, on the whole text: model(output_ids, output_attentions=True)."
