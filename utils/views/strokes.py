@@ -79,55 +79,63 @@ def _overlap(start, length, parts, size):
 def _sum_logs(opacities, left, right, top, step, width):
     """Return the sums over each head and those after it, (rows, columns, heads), and where in the image they begin."""
     heads, queries, keys = opacities.shape
-    offsets = np.arange(1 - queries, keys)  # key - query
-    slope = offsets * step / (right - left)
+    edge = int(np.ceil(width / 2)) + 1
+    first, row = int(left) - edge, int(np.floor((top - edge) / step))
+    along = (
+        np.arange(first, int(right) + edge + 1)[:, None] + 0.5 - left
+    )  # (columns, 1), to the middle of a column
+    count = max(queries, keys) + 2  # rows of tokens
+    steepest = np.hypot(1, max(queries, keys) * step / (right - left))
+    pad = queries + keys + int((width + 1) * steepest / step) + 4
+    curve, offset, lines = _sort_lines(opacities, pad)
+
+    slope = offset * step / (right - left)
     tilt = np.hypot(1, slope)  # 1 / the cosine of a line's angle
     reach = (width / 2 + 0.5) * tilt  # up and down in a column
     # A profile is cut into blocks of a step each. `which` and `part` say for each block whose it is, and which of them.
     blocks = np.ceil(2 * reach / step).astype(int) + 1
-    which = np.repeat(np.arange(len(offsets)), blocks)
-    part = np.concatenate([np.arange(count) for count in blocks])
+    which = np.repeat(np.arange(len(blocks)), blocks)
+    part = np.arange(len(which)) - (blocks.cumsum() - blocks)[which]
+    middle = top + slope * along  # (columns, slopes): of the line from query 0
+    block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
+    above = block * step - middle[:, which]
+    profiles = _coverage(above, along, step, tilt[which], slope[which], right - left, width)
+    profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
 
-    edge = int(np.ceil(width / 2)) + 1
-    first, last = int(left) - edge, int(right) + edge + 1
-    along = (
-        np.arange(first, last)[:, None] + 0.5 - left
-    )  # (columns, 1), from the left end to the middle of a column
-    middle = top + slope * along  # (columns, offsets): of the line from query 0
-    block = (np.floor((middle - reach) / step).astype(int))[:, which] + part  # (columns, blocks)
-    profiles = _coverage(
-        block * step - middle[:, which], along, step, tilt[which], slope[which], right - left, width
+    # In each column, each block meets as many rows of tokens as there are, beginning with this place among its lines.
+    place = (pad + row - block) * heads
+    windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
+    logs = torch.zeros(len(along), step, count * heads)
+    at_once = 1 + 4_000_000 // (1 + len(which) * count * heads)  # columns, so that their numbers stay few
+    for start in range(0, len(along), at_once):
+        now = slice(start, start + at_once)
+        picked = torch.from_numpy(windows[which, place[now]])  # (columns, blocks, rows x heads)
+        torch.bmm(profiles[now], picked, out=logs[now])
+    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
+    return logs.reshape(count * step, len(along), heads), row * step, first
+
+
+def _sort_lines(opacities, pad):
+    """Return the lines by curve and by key - query: (slopes, queries x heads), with a pad of zeros at either end.
+
+    What belongs to no line is left out: so first come the curve and the key - query of each slope.
+    """
+    heads, queries, keys = opacities.shape
+    # Of each head and those after it together: (curves, heads, query, key).
+    shares = np.stack([np.interp(opacities, np.arange(256) / 255, share) for share in _shares()])
+    shares = shares[:, ::-1].cumsum(1)[:, ::-1].astype(np.float32)
+    curves, offsets = (
+        np.repeat(CURVES, queries + keys - 1),
+        np.tile(np.arange(1 - queries, keys), len(CURVES)),
     )
-
-    row = int(np.floor((top - edge) / step))
-    count = max(queries, keys) + 2
-    pad = queries + keys + blocks.max() + 2
-    # The lines by curve and offset, then by query, then by head: where a slope has no line, there is a zero.
-    lines = np.zeros((len(CURVES), len(offsets), queries + 2 * pad, heads), np.float32)
-    # (curves, heads, query, key)
-    shares = np.stack([np.interp(opacities * 255, np.arange(256), shares) for shares in _shares()])
-    shares = shares[:, ::-1].cumsum(1)[:, ::-1]
-    for place, offset in enumerate(offsets):
+    lines = np.zeros((len(CURVES), queries + keys - 1, queries + 2 * pad, heads), np.float32)
+    for place, offset in enumerate(range(1 - queries, keys)):
         found = shares.diagonal(offset, 2, 3).swapaxes(1, 2)
         start = pad + max(0, -offset)
         lines[:, place, start : start + found.shape[1]] = found
-    windows = np.lib.stride_tricks.sliding_window_view(
-        lines.reshape(*lines.shape[:2], -1), count * heads, axis=2
-    )
-    curved = torch.cat(
-        [(profiles * -curve).log1p_() for curve in CURVES], dim=2
-    )  # (columns, step, curves x blocks)
-    logs = torch.empty(len(along), step, count * heads)
-    at_once = 1 + 4_000_000 // (curved.shape[2] * count * heads)  # columns, so that their numbers stay few
-    for start in range(0, len(along), at_once):
-        now = slice(start, start + at_once)
-        places = (pad + row - block[now, None]) * heads  # (columns, 1, blocks)
-        picked = windows[
-            np.arange(len(CURVES))[:, None], which, places
-        ]  # (columns, curves, blocks, rows x heads)
-        torch.bmm(curved[now], torch.from_numpy(picked).flatten(1, 2), out=logs[now])
-    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
-    return logs.reshape(count * step, len(along), heads), row * step, first
+    lines = lines.reshape(len(offsets), -1)
+    used = lines.any(axis=1)
+    return curves[used].astype(np.float32), offsets[used], lines[used]
 
 
 def _coverage(above, along, step, tilt, slope, length, width):
@@ -144,9 +152,12 @@ def _coverage(above, along, step, tilt, slope, length, width):
 
 @cache
 def _shares():
-    """Return for each opacity, 0/255 to 255/255, how much of each of the CURVES makes log(1 - opacity · coverage)."""
+    """Return how much of each of the CURVES an opacity takes, for 0/255 to 255/255: (curves, opacities)."""
     coverage = np.linspace(0, 1, 65)[:, None]
-    curves, wanted = (
-        np.log1p(-np.asarray(a) * coverage) for a in (CURVES, np.minimum(np.arange(256) / 255, CURVES[-1]))
-    )
-    return np.linalg.lstsq(curves, wanted, rcond=None)[0].astype(np.float32)
+    opacities = np.minimum(np.arange(256) / 255, CURVES[-1])
+    curves, wanted = (np.log1p(-np.asarray(which) * coverage) for which in (CURVES, opacities))
+    shares = np.linalg.lstsq(curves, wanted, rcond=None)[0]
+    # The faint ones, which are nearly all, take the first alone.
+    faint = opacities < CURVES[0]
+    shares[:, faint] = wanted[-1, faint] / curves[-1, :1] * np.eye(len(CURVES))[:, :1]
+    return shares
