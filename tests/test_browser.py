@@ -17,6 +17,7 @@ import playwright.sync_api
 import pytest
 import torch
 import view_samples
+from families import CAUGHT, family, own_attentions
 from view_samples import GROUPS, HOSTILE, KINDS
 
 from utils.views import head_view, model_view, neuron_view
@@ -569,6 +570,98 @@ def test_neuron_view_opens_with_a_chosen_token_and_lets_go_of_it(open_page, trut
         sizes = [page.locator(f"{group} .vector").count() for group in ("#queries", "#keys")]
         assert sizes == [len(truth.tokens[rows]), len(truth.tokens[columns])]
     assert page.errors == []
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_neuron_view_of_each_family_computes_the_models_weights(open_page, tmp_path, name):
+    model, inputs, tokens = family(name, "eager")
+    page = open_page(neuron_view(model, inputs=inputs, **tokens).save(tmp_path / "view.html").as_uri())
+    for part, expected in enumerate(own_attentions(name).values()):
+        if part:
+            page.select_option("#filter", str(part))
+        for menu, count in zip(("#layer", "#att_head"), expected.shape, strict=False):
+            assert page.locator(f"{menu} option").count() == count
+        last = [count - 1 for count in expected.shape[:2]]
+        for menu, index in zip(("#layer", "#att_head"), last, strict=True):
+            page.select_option(menu, str(index))
+        lines = numbers(page.main_frame, "#collapsed .attn-line-group line", "stroke-opacity")
+        assert (lines.view(expected.shape[2:]) - expected[*last]).abs().max() < 1e-5
+        computed = torch.tensor(page.evaluate(f"view.attention[{part}].attn"), dtype=torch.float64)
+        assert (computed - expected).abs().max() < 1e-5
+    assert page.errors == []
+    page.close()
+
+
+def beside(page, name):
+    """The digits that stand beside the rows of the opened neuron view."""
+    return page.locator(f"#expanded .{name} text").all_text_contents()
+
+
+def test_neuron_view_shows_scores_and_weights_in_digits_and_what_is_masked(open_page, tmp_path):
+    model, inputs, tokens = family("GPT2", "eager")
+    expected = own_attentions("GPT2")["All"][1, 2, 4]
+    view = neuron_view(model, inputs=inputs, **tokens, layer=1, head=2, token=4)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in expected]
+    scores = torch.tensor([float(text) for text in beside(page, "score")[:5]])
+    assert (scores.softmax(0) - expected[:5]).abs().max() < 0.01 and beside(page, "score")[5:] == ["", ""]
+    hidden = page.eval_on_selector_all(
+        "#expanded .masked text", "all => all.map(one => +one.style.opacity > 0)"
+    )
+    assert hidden == [False] * 5 + [True] * 2
+    for row, vector in enumerate(page.locator("#product .vector").all()):
+        assert vector.evaluate("part => +part.style.opacity") == (row < 5)
+    assert "masked" not in page.locator("#said").text_content()
+
+
+def test_neuron_view_keeps_a_clicked_token_and_says_the_numbers_of_a_dimension(open_page, truth, tmp_path):
+    tokenizer, model = view_samples.load()
+    view = neuron_view(model, tokenizer, *view_samples.SENTENCES)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    token = page.locator("#collapsed #leftText > g").nth(4)
+    token.hover()
+    token.locator("rect").last.click()
+    page.mouse.move(5, 5)
+    weights = truth.attention[0, 0, 4]
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in weights]
+    page.locator("#expanded #leftText > g").nth(2).hover()  # pointed at another for a moment
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 0, 2]]
+    page.locator("#product .vector").nth(3).locator(".element").nth(7).hover()
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in weights]
+    query, key = truth.query[0, 0, 4, 7], truth.key[0, 0, 3, 7]
+    said = page.locator("#said").text_content()
+    for fact in (
+        "dimension 7",
+        truth.tokens[4],
+        truth.tokens[3],
+        *(f"{x:.3f}" for x in (query, key, query * key)),
+    ):
+        assert fact in said.replace("\u2212", "-")
+    for let_go in (
+        lambda: page.keyboard.press("Escape"),
+        page.locator("#expanded #leftText > g").nth(6).click,
+    ):
+        let_go()
+        page.mouse.move(5, 5)
+        assert set(beside(page, "weight")) == {""}
+        page.locator("#expanded #leftText > g").nth(6).click()
+        page.mouse.move(5, 5)
+        assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 0, 6]]
+    assert page.errors == []
+
+
+def test_dimensions_are_numbered_where_they_are(open_page, tmp_path):
+    tokenizer, model = view_samples.load()
+    view = neuron_view(model, tokenizer, *view_samples.SENTENCES, token=2)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    for column, group in enumerate(("#queries", "#keys", "#product")):
+        cells = page.locator(f"{group} .vector").first.locator(".element")
+        ticks = page.locator("#expanded .ticks").nth(column).locator("text").all()
+        assert len(ticks) > 4
+        for tick in ticks:
+            cell, box = cells.nth(int(tick.text_content())).bounding_box(), tick.bounding_box()
+            assert cell["x"] + cell["width"] / 2 == pytest.approx(box["x"] + box["width"] / 2, abs=1)
+            assert box["y"] + box["height"] < cell["y"] + 2
 
 
 # --- without a mouse

@@ -6,18 +6,18 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 """
 
 from . import pictures
-from .page import View, floats, make_choices, make_controls, make_page, menu, sentence_choices
+from .capture import catch
+from .neurons import pack, read_inputs, read_texts, require_page
+from .page import View, make_choices, make_controls, make_page, menu, sentence_choices
 from .panels import (
     choose,
     most_tokens,
     read_index,
     read_indices,
     read_panels,
-    read_tokens,
     require_grid_lines,
     warn_if_slow,
 )
-from .vectors import catch_vectors, tokenize
 
 __all__ = ["View", "head_view", "model_view", "neuron_view"]
 
@@ -145,44 +145,76 @@ def model_view(
 
 
 def neuron_view(
-    model, tokenizer, sentence_a, sentence_b=None, layer=None, head=None, display_mode="auto", token=None
+    model,
+    tokenizer=None,
+    sentence_a=None,
+    sentence_b=None,
+    layer=None,
+    head=None,
+    display_mode="auto",
+    token=None,
+    *,
+    show=None,
+    inputs=None,
+    tokens=None,
+    encoder_tokens=None,
+    decoder_tokens=None,
 ):
     """Draw bertviz's neuron view: how the query and key vectors of one head make its attention weights.
 
-    model: a `BertModel` of transformers that is already loaded, or the course's `Encoder`: any model whose attention
-    layers hold linear layers named `query` and `key`. It is run once, in evaluation mode; no weight is copied.
-    tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu.
+    model: any loaded model of transformers that asks it for an attention function (BERT, GPT-2, Llama, T5, ViT, ...),
+    or one made of the course's attention (`Encoder`, `EncoderDecoder`, ...). It is run twice, and left as it was.
+    tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu. For an
+    encoder-decoder sentence_b is the target that its decoder reads; without it the encoder alone is drawn.
     layer, head: what is shown first (0-based), default 0 and 0. display_mode: as in `head_view`.
-    token: index (0-based) of the query token that the static picture shows, default the first after [CLS]. When it is
-    given, the page too opens with this token chosen.
+    token: index (0-based) of the query token that the static picture shows, default 1: the first after [CLS]. When it
+    is given, the page too opens with this token chosen.
+    show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default "encoder".
 
-    The vectors are in the page as float32, and the page computes the weights from them: softmax(q·k/√d). Raises
-    ValueError or TypeError when the arguments do not fit together, and when the model's weights are not made this way.
+    Where there is no tokenizer (images, ids made by hand), give in its place and in place of the texts inputs, a dict
+    of what the model takes, and tokens, the text of each position; for an encoder-decoder encoder_tokens and
+    decoder_tokens.
+
+    The vectors are in the page as float32, as they are multiplied: positions turned in, keys repeated for the heads
+    that share them. The page computes the weights from them, softmax(q·k/√d), with the model's own scale, masks and
+    biases. Raises ValueError or TypeError when the arguments do not fit together, and names a model whose attention
+    cannot be caught.
     """
-    inputs = tokenize(model, tokenizer, sentence_a, sentence_b)
-    ids = inputs["input_ids"][0].tolist()
-    tokens = read_tokens(tokenizer.convert_ids_to_tokens(ids), "tokens", "neuron_view")
-    query, key = catch_vectors(model, inputs)  # each (layers, heads, tokens, head_dim)
-    num_layers, num_heads = query.shape[:2]
+    if inputs is None:
+        model, given = read_texts(model, tokenizer, sentence_a, sentence_b)
+    else:
+        given = read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens)
+    stacks = catch(model, given.inputs)
+    if show is not None:
+        first = [stack for stack in stacks if stack.name.lower() == show]
+        if not first:
+            there = ", ".join(repr(stack.name.lower()) for stack in stacks)
+            raise ValueError(f"show is one of {there} here, not {show!r}.")
+        stacks = first + [stack for stack in stacks if stack is not first[0]]
+    require_page(stacks)
+    choices = [pack(stack, *given.tokens_of(stack)) for stack in stacks]
+    query_tokens, key_tokens = given.tokens_of(stacks[0])
+    if given.sentence_b_start is not None:
+        choices += sentence_choices(query_tokens, given.sentence_b_start)
+    num_layers, num_heads = stacks[0].query.shape[:2]
     layer = 0 if layer is None else read_index("layer", layer, num_layers)
     head = 0 if head is None else read_index("head", head, num_heads)
-    chosen = min(1, len(tokens) - 1) if token is None else read_index("token", token, len(tokens))
-    names = {"name": "All", "left_text": tokens, "right_text": tokens}
-    choices = [names | {"shape": list(query.shape), "queries": floats(query), "keys": floats(key)}]
-    if sentence_b is not None:
-        choices += sentence_choices(tokens, inputs["token_type_ids"][0].tolist().index(1))
+    count = len(query_tokens)
+    chosen = min(1, count - 1) if token is None else read_index("token", token, count)
     data = {"attention": choices, "layer": layer, "head": head, "bidirectional": True, "chosen": token}
+    sizes = str(count) if len(stacks) == 1 else f"{stacks[0].name.lower()} {count} × {len(key_tokens)}"
     text = (
-        f"Neuron view: {len(tokens)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
-        f"head {head + 1} of {num_heads} (index {head}), query {tokens[chosen]!r} (index {chosen}) in the picture"
+        f"Neuron view: {sizes} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
+        f"head {head + 1} of {num_heads} (index {head}), query {query_tokens[chosen]!r} (index {chosen}) in the picture"
     )
     menus = menu("layer", "Layer (index)") + menu("att_head", "Head (index)")
     return View(
         text=text,
         html=make_page("neuron", text, menus, data, display_mode),
-        height=26 * len(tokens) + 160,
-        width=1046,
-        draw=lambda: pictures.draw_neurons(query[layer, head], key[layer, head], tokens, chosen),
+        height=26
+        * max(len(stack) for choice in choices for stack in (choice["left_text"], choice["right_text"]))
+        + 160,
+        draw=lambda: pictures.draw_neurons(stacks[0], layer, head, query_tokens, key_tokens, chosen),
     )
 
 

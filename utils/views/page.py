@@ -247,8 +247,3 @@ def _pack(panel):
         "shape": list(levels.shape),
         "weights": base64.b64encode(levels.contiguous().numpy().tobytes()).decode("ascii"),
     } | panel.sides
-
-
-def floats(numbers):
-    """Return the numbers as float32 in base64, low byte first."""
-    return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")

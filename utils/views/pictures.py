@@ -6,7 +6,6 @@ Each function draws at the places of the page, in its pixels, and returns a `She
 from math import ceil
 
 import numpy as np
-import torch
 
 from .ink import LINE, colour, opacity, strength
 from .sheets import Box, Cells, Fan, Sheet, Text
@@ -19,7 +18,7 @@ ONE, MANY = (
 )  # the width of one panel, or of each of several, and of its text and margin
 SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
-QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 125, 360, 585, 805, 880, 200
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 934, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR = "#0000ff"
 
@@ -96,35 +95,61 @@ def draw_grid(panel, layers, heads, total_heads):
     return sheet
 
 
-def draw_neurons(query, key, tokens, chosen):
-    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
+def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
+    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, the score, softmax.
 
-    query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
+    stack: a `capture.Stack`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
-    query, key = query.float().cpu(), key.float().cpu()
-    count, head_dim = query.shape
-    product = query[chosen] * key  # (tokens, head_dim)
-    scores = product.sum(-1) / head_dim**0.5  # (tokens,)
-    weights = torch.softmax(scores, dim=-1).tolist()
-    sheet = Sheet(1040, TOP + ROW * count + 10, 2)
-    for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
-        sheet.add(Text(x + VECTOR / 2, 27, name, SIZE, "center"))
+    query, key = (
+        vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key)
+    )  # (tokens, head_dim)
+    scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
+    rows = max(len(query_tokens), len(key_tokens))
+    sheet = Sheet(1112, TOP + ROW * rows + 10, 2)
+    kind = "" if stack.name == "All" else f", {stack.name}"
     sheet.add(
-        Text(SCORE + 28, 27, "q·k / √d", SIZE, "center"), Text(SOFTMAX + 78, 27, "softmax", SIZE, "center")
+        Text(115, 17, f"layer {layer}, head {head}", 13, "right"),
+        Text(115, 37, f"(index){kind}", 11, "right"),
     )
-    middles = [TOP + ROW * row + 10 for row in range(count)]
+    for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
+        sheet.add(Text(x + VECTOR / 2, 18, name, SIZE, "center"))
+        sheet.add(*(Text(x + place, 37, str(index), 11, "center") for index, place in _ticks(query.shape[1])))
+    sheet.add(Text(SCORE, 18, "q·k", SIZE), Text(SCORE, 37, _formula(stack, layer), 11))
+    sheet.add(Text(SOFTMAX + 6, 18, "softmax", SIZE))
+    middles = [TOP + ROW * row + 10 for row in range(rows)]
     sheet.add(Box(0, middles[chosen] - 11, 120, 22, "#e5e5e5"))
-    for row, y in enumerate(middles):
-        sheet.add(Box(SOFTMAX + 50, y - 11, 105, 22, "#478be8", weights[row]))
-        sheet.add(*_draw_vector(KEY, y, key[row]), *_draw_vector(PRODUCT, y, product[row]))
-        sheet.add(*_draw_vector(SCORE, y, scores[row : row + 1], width=20))
-        sheet.add(Text(115, y + 5, tokens[row], SIZE, "right"), Text(SOFTMAX + 52, y + 5, tokens[row], SIZE))
-        sheet.add(Text(SCORE + 26, y + 5, f"{scores[row]:.2f}", 13))
-        sheet.add(Text(SOFTMAX + 46, y + 5, f"{weights[row]:.2f}", 13, "right"))
+    sheet.add(
+        *(Text(115, y + 5, token, SIZE, "right") for y, token in zip(middles, query_tokens, strict=False))
+    )
+    for row, (y, token) in enumerate(zip(middles, key_tokens, strict=False)):
+        sheet.add(*_draw_vector(KEY, y, key[row]))
+        if stack.is_masked(layer, head, chosen, row):
+            sheet.add(Text(PRODUCT + VECTOR / 2, y + 5, "masked", 13, "center", colour="dimgray"))
+        else:
+            sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]))
+            sheet.add(*_draw_vector(SCORE, y, scores[row : row + 1], width=20))
+            sheet.add(Text(SCORE + 26, y + 5, f"{scores[row]:.2f}", 13))
+        sheet.add(Text(SOFTMAX + 40, y + 5, f"{weights[row]:.3f}", 13, "right"))
+        sheet.add(Box(SOFTMAX + 50, y - 11, 120, 22, "#478be8", float(weights[row])))
+        sheet.add(Text(SOFTMAX + 54, y + 5, token, SIZE))
     sheet.add(*_draw_vector(QUERY, middles[chosen], query[chosen]))
-    for y, weight in zip(middles, weights, strict=True):
+    for y, weight in zip(middles, weights, strict=False):
         sheet.add(*_join(QUERY + VECTOR + 1, middles[chosen], KEY - 1, y, float(np.tanh(1.8 * weight))))
     return sheet
+
+
+def _ticks(head_dim):
+    """Return the dimensions that are numbered above a vector, with the middles of their cells."""
+    width = VECTOR / head_dim
+    step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if step * width > 21)
+    return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
+
+
+def _formula(stack, layer):
+    """Return what is done to q·k before softmax, in a few signs, as `formula` of the page."""
+    scaled = f"× {stack.scale[layer]:.3g}" if stack.has_own_scale else f"/ √{stack.query.shape[-1]}"
+    capped = f"within ±{stack.softcap:g}" if stack.softcap else ""
+    return " ".join(part for part in (scaled, capped, "+ bias" if stack.has_bias else "") if part)
 
 
 def _join(x, y, end, beside, strong):
@@ -144,7 +169,7 @@ def _join(x, y, end, beside, strong):
 def _draw_vector(x, y, numbers, width=VECTOR):
     """Return numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
     blue, orange = np.array([12, 54, 216]) / 255, np.array([255, 99, 24]) / 255
-    numbers = numbers.numpy()[:, None]  # (head_dim, 1)
+    numbers = numbers[:, None]  # (head_dim, 1)
     strong = np.tanh(np.abs(numbers) / 4)
     colours = strong * np.where(numbers >= 0, blue, orange) + (1 - strong)  # (head_dim, 3), over white
     return Box(x - 0.5, y - 10.5, width + 1, 21, "#bbbbbb"), Cells(x, y - 10, width, 20, colours)
