@@ -18,10 +18,11 @@ from .strokes import draw_box, draw_cells, draw_fan
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
 FAINTEST = 1 / 512  # the page does not draw what is less opaque
+FINE = 4  # letters are drawn so many times larger than they are shown
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
 FEW = 5000
-STEPS = [round(level / 5) * 5 for level in range(256)]
+STEPS = [round(level / 3) * 3 for level in range(256)]
 
 
 @dataclass
@@ -167,14 +168,19 @@ class Text:
     upwards: bool = False  # then it is read from below to above, and x is the line that letters stand on
 
     def paint(self, picture, sharpness):
-        font = _font(self.style, self.size * sharpness)
-        place, anchor = (self.x * sharpness, self.y * sharpness), self.anchor[0].replace("c", "m") + "s"
-        if not self.upwards:
-            ImageDraw.Draw(picture).text(place, self.shown, self.colour, font, anchor)
-            return
-        mask = Image.new("L", picture.size[::-1])
-        ImageDraw.Draw(mask).text((picture.height - place[1], place[0]), self.shown, 255, font, anchor)
-        picture.paste(self.colour, mask=mask.rotate(90, expand=True))
+        """Draw larger and shrink: so letters stand where they should, and not at the next whole pixel."""
+        scale = FINE * sharpness
+        font, anchor = _font(self.style, self.size * scale), self.anchor[0].replace("c", "m") + "s"
+        x, y = (-self.y * scale, self.x * scale) if self.upwards else (self.x * scale, self.y * scale)
+        left, top, right, bottom = font.getbbox(self.shown, anchor=anchor)
+        column, row = (int(start // FINE) * FINE for start in (x + left, y + top))
+        width, height = (-int(-end // FINE) * FINE for end in (x + right - column, y + bottom - row))
+        mask = Image.new("L", (width, height))
+        ImageDraw.Draw(mask).text((x - column, y - row), self.shown, 255, font, anchor)
+        if self.upwards:
+            mask, column, row = mask.transpose(Image.Transpose.ROTATE_90), row, -column - width
+        if width and height:
+            picture.paste(self.colour, (column // FINE, row // FINE), mask.reduce(FINE))
 
     def plot(self, axes, order):
         style = {"weight": "bold"} if self.style == "bold" else {"style": self.style or "normal"}
