@@ -822,6 +822,9 @@ def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):
     page = show(head_view(PIECED, PIECES, heads=[1]))
     page.get_by_label("Hide [CLS], [SEP]").check()
     assert page.locator("#left text").all_text_contents() == PIECES[1:-1]
+    assert (
+        token(page, "left", 0).get_attribute("aria-label") == "un, index 1"
+    )  # as in the list that was given
     assert (stroked(page, (4, 4)) - ALL[0, 1, 1:-1, 1:-1]).abs().max() < SEEN
     assert "add up to less than 1" in page.locator("#note").inner_text()
     page = show(model_view(PIECED, ["[CLS]"] * 6))
@@ -870,6 +873,19 @@ def test_numbered_squares_wrap_and_all_is_within_the_page(show, width, mode):
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
     assert max(box["x"] + box["width"] for box in boxes) > width - 60
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_numbers_can_be_read_on_their_squares(show, mode):
+    page = show(head_view(view_samples.weights(heads=13), PIECES[:4], heads=range(12), display_mode=mode))
+    read = "all => all.map(one => ['color', 'backgroundColor'].map(what => getComputedStyle(one)[what]))"
+    for colours in page.eval_on_selector_all("#heads [aria-pressed=true]", read):
+        lights = []
+        for colour in colours:
+            levels = torch.tensor([int(level) / 255 for level in re.findall(r"\d+", colour)])
+            shares = torch.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+            lights.append((shares * torch.tensor([0.2126, 0.7152, 0.0722])).sum() + 0.05)  # WCAG 2
+        assert max(lights) / min(lights) >= 3
 
 
 @pytest.mark.parametrize("width", [400, 1100])

@@ -1,8 +1,20 @@
 """bertviz's three views as pages that need no network, each with a static picture of the same.
 
-bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws what it draws in its own pages; `page` says how it comes
-to work offline. A page is shown in a frame, so it works wherever a notebook can show HTML. Behind the frame lies a PNG,
+bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws in its own pages; `page` says how it comes to work
+offline. A page is shown in a frame, so it works wherever a notebook can show HTML. Behind the frame lies a picture,
 drawn by `pictures`. It is what a reader sees where no script runs.
+
+| | as in bertviz | more |
+|---|---|---|
+| arguments | names, order, 0-based indices | display_mode "auto"; no html_action: a view has `html` and `save()` |
+| tokens | pair menu, encoder-decoder menu, prettify_tokens | words for pieces; [CLS] and [SEP] hidden |
+| head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; means |
+| model view | grid, picture that opens on a click | encoder-decoder with a menu; means; Escape closes |
+| neuron view | columns, colours of vectors | any model that `capture` can watch; numbers of dimensions |
+| weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
+| colours | one a head, one a layer | twelve, told apart without one kind of cones too |
+| reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
+| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 and jQuery in the page; a static picture |
 """
 
 from . import pictures
@@ -55,7 +67,12 @@ def head_view(
     decoder_tokens (left) to encoder_tokens (right). Give one, two or all three, with equal numbers of layers and heads.
     A menu of the page chooses between them. The static picture has no menu, so it shows all of them side by side.
 
-    A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
+    In the page, one head's lines are as opaque as their weights; with several heads, as the squares of them, so that
+    the strong ones can be seen. Pointing at a token shows its weights in digits, for several heads their mean. "Words"
+    adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens; the other
+    weights stay as they are. "mean" in the menu is over the layers of the page, the square "mean" over all heads.
+
+    A weight is kept within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
     panels = read_panels(
         attention,

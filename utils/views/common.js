@@ -92,20 +92,20 @@ function addCanvas(width, height) {
   ink.scale(sharpness, sharpness);
   return ink;
 }
-// Draw a line for each weight, from (left, top) down in steps on one side to the same on the other.
-function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, wanted = () => true) {
+// Draw a line for each weight, from (left, top) down in steps on one side to the same on the other. `only`: those of
+// one row (query) or of one column (key).
+function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, only = {}) {
   ink.strokeStyle = colour;
   ink.lineWidth = width;
-  for (let place = 0; place < weights.length; place++) {
-    const alpha = weights[place] ** power;
+  const [from, to] = only.row === undefined ? [0, weights.length] : [only.row * columns, (only.row + 1) * columns];
+  const [first, every] = only.column === undefined ? [from, 1] : [only.column, columns];
+  for (let place = first; place < to; place += every) {
+    const alpha = Math.min(1, weights[place] ** power);
     if (alpha < 1 / 512) continue; // a canvas would not show it
-    const row = Math.floor(place / columns);
-    const column = place % columns;
-    if (!wanted(row, column)) continue;
-    ink.globalAlpha = Math.min(1, alpha);
+    ink.globalAlpha = alpha;
     ink.beginPath();
-    ink.moveTo(left, top + (row + 0.5) * step);
-    ink.lineTo(right, top + (column + 0.5) * step);
+    ink.moveTo(left, top + (Math.floor(place / columns) + 0.5) * step);
+    ink.lineTo(right, top + ((place % columns) + 0.5) * step);
     ink.stroke();
   }
   ink.globalAlpha = 1;
@@ -117,11 +117,13 @@ const ticked = (id) => Boolean(byId(id) && byId(id).checked);
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
+const nameOf = ({ text, pieces }) => `${text || "empty"}, index ${pieces[0]}`;
+
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
-function sayWeights(line, index, isQuery, others, weights, of) {
+function sayWeights(line, isQuery, others, weights, of) {
   const best = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
   const list = best.map((i) => `${others[i].text || "empty"} ${weights[i].toFixed(2)}`).join(", ");
-  say(`${line.text || "empty"}, index ${index}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
+  say(`${nameOf(line)}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
 }
 function note() {
   const hidden = "What is hidden keeps its share: the weights that are left add up to less than 1.";
@@ -205,7 +207,8 @@ const tokenName = (part, index) => `${part.textContent || "empty"}, index ${inde
 // Call `show(isLeft, index)` while one of the tokens is pointed at or has the focus, and `rest` when none is. A click
 // or Enter keeps it, so that the mouse can leave: then neither bertviz nor this page hears of others. Escape lets go.
 const pointed = { now: null, kept: false };
-function watch(sides, tokens, show, rest) {
+// lists: the lines of text of either side.
+function watch(sides, tokens, lists, show, rest) {
   const block = (event) => pointed.kept && event.stopPropagation();
   sides.forEach((side, right) => {
     const leave = () => {
@@ -219,7 +222,7 @@ function watch(sides, tokens, show, rest) {
       letGo(sides, tokens);
       if (!(kept && now.right === right && now.index === index)) keep(tokens, right, index);
     };
-    reach(tokens[right], tokenName, (token, index) => ({ ...hover(token, side), press: () => press(index) }));
+    reach(tokens[right], (_, index) => nameOf(lists[right][index]), (token, index) => ({ ...hover(token, side), press: () => press(index) }));
     tokens[right].forEach((token, index) => {
       token.setAttribute("aria-pressed", false);
       token.addEventListener("click", () => press(index));

@@ -40,7 +40,7 @@ function renderVis() {
   updateAttention();
   sides = find("#left, #right");
   tokens = sides.map((side) => find(":scope > g:last-child > g", side));
-  watch(sides, tokens, show, rest);
+  watch(sides, tokens, [left, right], show, rest);
   const { kept, now } = pointed;
   if (kept && now.index < tokens[now.right].length) keep(tokens, now.right, now.index);
   else letGo(sides, tokens);
@@ -52,10 +52,10 @@ function updateAttention() {
   renderAttention(ink, shownHeads().length);
 }
 // over: how many heads lie upon each other. Of one token there are so few lines that each can have its full strength.
-function renderAttention(ink, over, wanted) {
+function renderAttention(ink, over, only) {
   const place = { left: BOXWIDTH, right: BOXWIDTH + MATRIX_WIDTH, top: TEXT_TOP, step: BOXHEIGHT, width: view.line };
   place.power = exponent(over);
-  shownHeads().forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), place, wanted));
+  shownHeads().forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), place, only));
 }
 
 // --- the token that is pointed at
@@ -67,10 +67,10 @@ function show(isLeft, index) {
   const mean = others.map((_, other) => heads.reduce((sum, head) => sum + weights[head][at(other)], 0) / heads.length);
   ink.canvas.style.visibility = "hidden";
   inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
-  renderAttention(inkOfOne, 1, (row, column) => (isLeft ? row : column) === index);
+  renderAttention(inkOfOne, 1, isLeft ? { row: index } : { column: index });
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
-  sayWeights((isLeft ? left : right)[index], index, isLeft, others, mean, headsInWords(heads));
+  sayWeights((isLeft ? left : right)[index], isLeft, others, mean, headsInWords(heads));
 }
 function headsInWords(heads) {
   if (heads.length > 1) return `mean of the ${heads.length} heads shown`;

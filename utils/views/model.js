@@ -79,15 +79,15 @@ function renderDetail(at, row, column, group) {
   const place = { left: attention, right: attention + DETAIL_ATTENTION_WIDTH, top, step: DETAIL_BOX_HEIGHT };
   Object.assign(place, { width: view.line, power: exponent(1) });
   const weights = weightsAt(at);
-  const lines = (wanted) => renderDetailAttn(ink, weights, row, place, wanted);
+  const lines = (only) => renderDetailAttn(ink, weights, row, place, only);
   const show = (isLeft, index) => {
     const others = isLeft ? right : left;
     const shown = others.map((_, other) => weights[isLeft ? index * right.length + other : other * right.length + index]);
-    lines((row, column) => (isLeft ? row : column) === index);
+    lines(isLeft ? { row: index } : { column: index });
     const [edge, anchor] = isLeft ? [x + DETAIL_WIDTH - DIGITS + 4, "start"] : [x + DIGITS - 4, "end"];
     drawDigits(d3.select("#digits"), shown, edge, anchor, (i) => top + i * DETAIL_BOX_HEIGHT + 13);
     tokens.forEach((list, side) => list.forEach((token, i) => token.classList.toggle("now", side !== +isLeft && i === index)));
-    sayWeights((isLeft ? left : right)[index], index, isLeft, others, shown, titleOf(row, column));
+    sayWeights((isLeft ? left : right)[index], isLeft, others, shown, titleOf(row, column));
   };
   const rest = () => {
     lines();
@@ -95,14 +95,14 @@ function renderDetail(at, row, column, group) {
     find(".now").forEach((token) => token.classList.remove("now"));
     say(HINT);
   };
-  watch(sides, tokens, show, rest);
+  watch(sides, tokens, [left, right], show, rest);
   config.svg.select("rect.detail").on("click", close);
   opened = { row, column, ink, sides, tokens };
   rest();
 }
-function renderDetailAttn(ink, weights, row, place, wanted) {
+function renderDetailAttn(ink, weights, row, place, only) {
   ink.clearRect(0, 0, DIV_WIDTH, config.divHeight);
-  drawLines(ink, weights, right.length, getLayerColor(row), place, wanted);
+  drawLines(ink, weights, right.length, getLayerColor(row), place, only);
 }
 const titleOf = (row, column) => `layer index ${config.layers[row]}, head index ${config.heads[column]}`;
 function close() {
