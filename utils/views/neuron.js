@@ -28,19 +28,31 @@ function scoresOf(panel, layer, head, row) {
     return score + added(panel, layer, head, row, column);
   });
 }
+// An array whose members are made when they are asked for: of many heads few are looked at.
+function lazily(count, make) {
+  const all = Array(count);
+  for (let index = 0; index < count; index++) {
+    const set = (value) => Object.defineProperty(all, index, { value })[index];
+    Object.defineProperty(all, index, { get: () => set(make(index)), configurable: true, enumerable: true });
+  }
+  return all;
+}
 view.attention.forEach((panel, _, [whole]) => {
   if (panel.queries) {
     const floats = (text) => new Float32Array(bytes(text).buffer);
     panel.queries = nest(floats(panel.queries), panel.shape);
     panel.keys = nest(floats(panel.keys), panel.key_shape ?? panel.shape);
     panel.tables = panel.added && nest(floats(panel.added), panel.added_shape);
-    panel.attn = panel.queries.map((heads, layer) => heads.map((rows, head) => rows.map((_, row) =>
-      softmax(scoresOf(panel, layer, head, row), panel.sinks?.[layer][head]))));
   } else {
-    panel.attn = cut(whole.attn, panel.rows, (row) => row.slice(...panel.columns));
     panel.queries = cut(whole.queries, panel.rows, (vector) => vector);
     panel.keys = cut(whole.keys, panel.columns, (vector) => vector);
   }
+  const make = (layer, head) => panel.rows
+    ? whole.attn[layer][head].slice(...panel.rows).map((row) => row.slice(...panel.columns))
+    : panel.queries[layer][head].map((_, row) =>
+      softmax(scoresOf(panel, layer, head, row), panel.sinks?.[layer][head]));
+  const [layers, heads] = (panel.rows ? whole : panel).shape;
+  panel.attn = lazily(layers, (layer) => lazily(heads, (head) => make(layer, head)));
 });
 const shown = () => view.attention[config.filter];
 const of = (numbers) => numbers[config.layer][config.head]; // of the head that is shown
@@ -87,7 +99,6 @@ function dress(svg) {
     .attr("y", HEADING_HEIGHT - 2).attr("height", ([, tokens]) => tokens.length * BOXHEIGHT)
     .attr("width", MATRIX_WIDTH / size).style("fill", "none").style("stroke", getColor("text"));
 
-  open.selectAll("#key-vector-highlights, #product-vector-highlights").style("pointer-events", "none");
   closed.selectAll("#leftText > g").call(choose);
   open.selectAll("#leftText > g").call(choose);
   all.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));
@@ -99,6 +110,36 @@ function dress(svg) {
     view.chosen = null;
   }
   show();
+}
+
+// bertviz draws these for every query token, and shows those of one. Here they are drawn for that one.
+function renderHorizLines(svg, id, start, end) {
+  svg.append("g").attr("id", id).selectAll("line").data(shown().right_text).enter().append("line")
+    .attr("x1", start).attr("x2", end).attr("y1", (_, row) => middle(row)).attr("y2", (_, row) => middle(row))
+    .call(connect);
+}
+function renderQueryKeyLines(svg, start, end) {
+  svg.append("g").attr("id", "qk-lines").selectAll("path").data(shown().right_text).enter().append("path")
+    .attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`).attr("fill", "none").call(connect);
+}
+function renderVectorHighlights(svg, id, start) {
+  svg.append("g").attr("id", id).selectAll("rect").data(shown().right_text).enter().append("rect")
+    .attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
+    .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5).attr("fill", "none").call(connect);
+}
+const middle = (row) => row * BOXHEIGHT + HEADING_HEIGHT + BOXHEIGHT / 2;
+const CONNECTORS = ["#hlines1", "#hlines2", "#hlines3", "#qk-lines", "#key-vector-highlights", "#product-vector-highlights"];
+function connect(lines) {
+  lines.attr("stroke", getColor("connector")).attr("stroke-width", 2).attr("stroke-opacity", 0)
+    .style("pointer-events", "none");
+}
+function drawConnectors(svg, row, weights) {
+  CONNECTORS.forEach((id) => svg.select(id).selectAll("*")
+    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column]) : 0)));
+  svg.select("#qk-lines").selectAll("path").attr("d", function (_, column) {
+    const [start, elbow, end] = this.dataset.ends.split(",");
+    return `M${start},${middle(row)}H${elbow}V${middle(column)}H${end}`;
+  });
 }
 
 // What is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias".
@@ -120,6 +161,7 @@ function showComputation(svg, row) {
   updateVectors(svg, "product", keys.map((key) => key.map((number, i) => number * query[i])));
   updateDotProducts(svg, scores.map((score, column) => (hidden[column] ? 0 : score)));
   updateTextAttention(svg, weights);
+  drawConnectors(svg, row, weights);
   svg.select("#placeholder").style("opacity", 0);
   const seen = (_, column) => (hidden[column] ? 0 : 1);
   svg.selectAll("#product .vector").style("opacity", seen);
@@ -139,6 +181,7 @@ function light(row) {
     if (row === null) {
       unhighlightSelection(svg);
       hideComputation(svg);
+      drawConnectors(svg, 0, null);
       svg.selectAll(".masked text").style("opacity", 0);
       svg.selectAll(".score text, .weight text").text("");
     } else {
