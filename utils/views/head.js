@@ -48,7 +48,7 @@ function renderVis() {
 
 // Draw the lines of every head that is shown, in the order of the heads.
 function updateAttention() {
-  ink.clearRect(-DIGITS, 0, 1e4, 1e4);
+  clear(ink);
   renderAttention(ink, shownHeads().length);
 }
 // over: how many heads lie upon each other. Of one token there are so few lines that each can have its full strength.

@@ -40,6 +40,7 @@ function renderThumbnailAttn(x, y, at, row, column) {
 }
 function drawGrid() {
   const ink = addCanvas(DIV_WIDTH, config.divHeight);
+  clear(ink);
   byId("vis").prepend(ink.canvas);
   const { thumbnailWidth: width, thumbnailHeight: height, thumbnailBoxHeight: step } = config;
   for (const { row, column } of config.attn.flat()) {
