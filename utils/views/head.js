@@ -66,7 +66,7 @@ function show(isLeft, index) {
   const at = (other) => (isLeft ? index * right.length + other : other * right.length + index);
   const mean = others.map((_, other) => heads.reduce((sum, head) => sum + weights[head][at(other)], 0) / heads.length);
   ink.canvas.style.visibility = "hidden";
-  inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
+  clear(inkOfOne);
   renderAttention(inkOfOne, 1, isLeft ? { row: index } : { column: index });
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
@@ -78,7 +78,7 @@ function headsInWords(heads) {
 }
 function rest() {
   ink.canvas.style.visibility = "visible";
-  inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
+  inkOfOne.clearRect(-99, 0, 1e5, 1e5);
   d3.select("#digits").selectAll("text").remove();
   say(HINT);
 }
