@@ -80,10 +80,10 @@ const textColour = () => (view.display_mode === "dark" ? "#cccccc" : "#202020");
 // The exponent from a weight to its opacity, where so many heads lie upon each other.
 const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value);
 
-// A canvas in #vis, as sharp as the screen, that the mouse does not notice.
+// A canvas in #vis that the mouse does not notice, as sharp as the screen, if not larger than every browser allows.
 function addCanvas(width, height) {
   const canvas = document.createElement("canvas");
-  const sharpness = Math.max(1, devicePixelRatio);
+  const sharpness = Math.min(Math.max(1, devicePixelRatio), Math.sqrt(16e6 / (width * height)));
   Object.assign(canvas, { width: Math.round(width * sharpness), height: Math.round(height * sharpness) });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   canvas.setAttribute("aria-hidden", true);

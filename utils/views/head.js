@@ -99,7 +99,7 @@ function drawCheckboxes() {
     choose(head, alone);
     updateCheckboxes(buttons);
     updateAttention();
-    if (pointed.now) show(!pointed.now.right, pointed.now.index);
+    if (pointed.kept) keep(tokens, pointed.now.right, pointed.now.index);
   };
   reach(buttons, name, (_, head) => ({ press: (key) => press(head, key === "Enter") }));
   let before; // the two clicks of a double click undo each other, or not
@@ -118,9 +118,7 @@ function drawCheckboxes() {
 function choose(head, alone) {
   const onlyThis = isShown(head) && activeHeads() === 1;
   const all = config.headVis.map((_, i) => i !== config.nHeads);
-  if (head === config.nHeads) {
-    config.headVis = onlyThis ? all : config.headVis.map((_, i) => i === head);
-  } else if (alone) {
+  if (alone || head === config.nHeads) {
     config.headVis = onlyThis ? all : config.headVis.map((_, i) => i === head);
   } else if (!onlyThis) {
     config.headVis[head] = !config.headVis[head];
