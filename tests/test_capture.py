@@ -255,6 +255,14 @@ class Wrong(LayerAttention):
         return super().attend(query, key, value.flip(-1), mask)
 
 
+class Silent(Encoder):
+    """It returns nothing that could be compared."""
+
+    def forward(self, input_ids):
+        super().forward(input_ids)
+        return "done"
+
+
 def own_way():
     model = Encoder(DATE_CONFIG)
     model.layers[1].attention = Wrong(DATE_CONFIG)
@@ -275,6 +283,7 @@ class Hybrid(torch.nn.Module):
 
 REFUSALS = [
     (lambda: catch(own_way(), {"input_ids": SOURCE}), "Encoder gives an output that differs"),
+    (lambda: catch(Silent(DATE_CONFIG), {"input_ids": SOURCE}), "Silent returns no tensor"),
     (
         lambda: catch(Hybrid().eval(), {"hidden_state": torch.randn(1, 3, 64)}),
         "Hybrid .*layers of index 1, 2",

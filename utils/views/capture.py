@@ -246,9 +246,8 @@ def _tensors(output, path=()):
     """Return the tensors in what a model returns, by where they stand in it."""
     if isinstance(output, torch.Tensor):
         return {path: output}
-    items = (
-        output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, tuple) else ()
-    )
+    items = enumerate(output) if isinstance(output, tuple | list) else ()
+    items = output.items() if isinstance(output, dict) else items
     return {key: one for place, part in items for key, one in _tensors(part, (*path, place)).items()}
 
 
