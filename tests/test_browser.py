@@ -794,10 +794,19 @@ def test_a_click_keeps_a_token_and_escape_lets_go(show):
     assert digits(page) == pytest.approx(ALL[0, 0, 3].tolist(), abs=0.0071)
     page.select_option("#layer", "2")
     assert digits(page) == pytest.approx(ALL[2, 0, 3].tolist(), abs=0.0071)
+    page.get_by_role("button", name="Head index 1.").click()
+    assert digits(page) == pytest.approx(ALL[2, :2, 3].mean(0).tolist(), abs=0.0071)
+    boxes = page.locator("#right .attentionBoxes > g")  # for each head, one behind each token
+    shades = [
+        boxes.nth(head).locator("rect").evaluate_all("all => all.map(one => +one.style.opacity)")
+        for head in range(3)
+    ]
+    expected = 0.6 * ALL[2, :3, 3] * torch.tensor([[1], [1], [0]])
+    assert (torch.tensor(shades) - expected).abs().max() < SEEN
     page.keyboard.press("Escape")
     assert digits(page) == [] and page.locator("#vis [aria-pressed=true]").count() == 0
     token(page, "right", 1).click()
-    assert digits(page) == pytest.approx(ALL[2, 0, :, 1].tolist(), abs=0.0071)
+    assert digits(page) == pytest.approx(ALL[2, :2, :, 1].mean(0).tolist(), abs=0.0071)
     token(page, "right", 1).click()
     assert page.locator("#vis [aria-pressed=true]").count() == 0
     assert page.errors == []

@@ -158,7 +158,6 @@ def model_view(
         html=make_page("model", text, "", data, display_mode, make_controls(panels, mean=True)),
         height=_height_of_grid(panels, total) + 90,
         draw=lambda: pictures.draw_grid(panels[0], layers, heads, total),
-        sharpness=1.25,  # it is full of lines, and twice the pixels would take half a megabyte
     )
 
 

@@ -92,6 +92,11 @@ function addCanvas(width, height) {
   ink.scale(sharpness, sharpness);
   return ink;
 }
+// A canvas keeps its colours in 255 steps. On the ground faint lines stay truer in them than on nothing.
+function clear(ink) {
+  ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
+  ink.fillRect(-99, 0, 1e5, 1e5);
+}
 // Draw a line for each weight, from (left, top) down in steps on one side to the same on the other. `only`: those of
 // one row (query) or of one column (key).
 function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, only = {}) {

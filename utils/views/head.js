@@ -48,7 +48,7 @@ function renderVis() {
 
 // Draw the lines of every head that is shown, in the order of the heads.
 function updateAttention() {
-  ink.clearRect(-DIGITS, 0, 1e4, 1e4);
+  clear(ink);
   renderAttention(ink, shownHeads().length);
 }
 // over: how many heads lie upon each other. Of one token there are so few lines that each can have its full strength.
@@ -66,7 +66,7 @@ function show(isLeft, index) {
   const at = (other) => (isLeft ? index * right.length + other : other * right.length + index);
   const mean = others.map((_, other) => heads.reduce((sum, head) => sum + weights[head][at(other)], 0) / heads.length);
   ink.canvas.style.visibility = "hidden";
-  inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
+  clear(inkOfOne);
   renderAttention(inkOfOne, 1, isLeft ? { row: index } : { column: index });
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
@@ -78,7 +78,7 @@ function headsInWords(heads) {
 }
 function rest() {
   ink.canvas.style.visibility = "visible";
-  inkOfOne.clearRect(-DIGITS, 0, 1e4, 1e4);
+  inkOfOne.clearRect(-99, 0, 1e5, 1e5);
   d3.select("#digits").selectAll("text").remove();
   say(HINT);
 }
@@ -99,7 +99,7 @@ function drawCheckboxes() {
     choose(head, alone);
     updateCheckboxes(buttons);
     updateAttention();
-    if (pointed.now) show(!pointed.now.right, pointed.now.index);
+    if (pointed.kept) keep(tokens, pointed.now.right, pointed.now.index);
   };
   reach(buttons, name, (_, head) => ({ press: (key) => press(head, key === "Enter") }));
   let before; // the two clicks of a double click undo each other, or not
@@ -118,9 +118,7 @@ function drawCheckboxes() {
 function choose(head, alone) {
   const onlyThis = isShown(head) && activeHeads() === 1;
   const all = config.headVis.map((_, i) => i !== config.nHeads);
-  if (head === config.nHeads) {
-    config.headVis = onlyThis ? all : config.headVis.map((_, i) => i === head);
-  } else if (alone) {
+  if (alone || head === config.nHeads) {
     config.headVis = onlyThis ? all : config.headVis.map((_, i) => i === head);
   } else if (!onlyThis) {
     config.headVis[head] = !config.headVis[head];

@@ -40,6 +40,7 @@ function renderThumbnailAttn(x, y, at, row, column) {
 }
 function drawGrid() {
   const ink = addCanvas(DIV_WIDTH, config.divHeight);
+  clear(ink);
   byId("vis").prepend(ink.canvas);
   const { thumbnailWidth: width, thumbnailHeight: height, thumbnailBoxHeight: step } = config;
   for (const { row, column } of config.attn.flat()) {
@@ -101,7 +102,7 @@ function renderDetail(at, row, column, group) {
   rest();
 }
 function renderDetailAttn(ink, weights, row, place, only) {
-  ink.clearRect(0, 0, DIV_WIDTH, config.divHeight);
+  ink.clearRect(0, 0, 1e5, 1e5);
   drawLines(ink, weights, right.length, getLayerColor(row), place, only);
 }
 const titleOf = (row, column) => `layer index ${config.layers[row]}, head index ${config.heads[column]}`;

@@ -7,11 +7,9 @@ the page, and the numbers are packed as bytes.
 
 import base64
 import html
-import io
 import json
 import os
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,7 +17,6 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
-from PIL import Image
 
 from . import ink
 from .panels import read_sentence_b_start
@@ -37,33 +34,39 @@ class View:
     text: str  # one line that says what is drawn
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
-    draw: Callable  # () -> a matplotlib Figure, the static picture
-    sharpness: float = 2  # pixels of the picture for one of the page
+    draw: Callable  # () -> the static picture, a `Sheet`
     width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
 
     @cached_property
+    def sheet(self):
+        return self.draw()
+
+    @cached_property
     def png(self):
-        """The static picture as a PNG: more pixels than the page has keep lines sharp, 256 colours keep it small."""
-        drawn, small = io.BytesIO(), io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
-            self.draw().savefig(drawn, dpi=100 * self.sharpness, facecolor="white")
-        picture = Image.open(drawn).convert("RGB")
-        picture = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        picture.save(small, "PNG", optimize=True)
-        return small.getvalue()
+        """The static picture."""
+        return self.sheet.png()
 
     def save(self, path):
-        """Write the interactive page to a file that any browser opens, and return its path.
+        """Write what the suffix of the path asks for, and return the path.
 
-        Raises OSError when the file cannot be written.
+        .html is the interactive page, which any browser opens. .png, .svg and .pdf are the static picture; the lines
+        and letters of the last two stay sharp at any size. Raises ValueError for another suffix, and OSError when the
+        file cannot be written.
         """
         path = Path(path)
+        kind = path.suffix.lower()
+        if kind not in (".html", ".png", ".svg", ".pdf"):
+            raise ValueError(
+                f"save writes a page (.html) or a picture (.png, .svg, .pdf), as the end of the name says. "
+                f"{path.name!r} ends otherwise."
+            )
+        make = {".html": self.html.encode, ".png": lambda: self.png}
+        content = make.get(kind, lambda: self.sheet.vector(kind[1:]))()
         try:
-            path.write_text(self.html, encoding="utf-8")
+            path.write_bytes(content)
         except OSError as error:
             raise OSError(
-                f"The page cannot be written to {path} ({error.strerror}). Give a path in another folder."
+                f"The view cannot be written to {path} ({error.strerror}). Give a path in another folder."
             ) from None
         return path
 
@@ -72,7 +75,7 @@ class View:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         picture = base64.b64encode(self.png).decode("ascii")
-        width, height = (round(side / self.sharpness) for side in Image.open(io.BytesIO(self.png)).size)
+        width, height = round(self.sheet.width), round(self.sheet.height)
         data = {"text/plain": self.text, "image/png": picture}
         if os.environ.get("COURSE_STATIC_VIEWS") != "1":
             data["text/html"] = _frame(self, picture, width)
