@@ -203,6 +203,14 @@ def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
     assert [(part["rows"], part["columns"]) for part in parts[2:]] == [([0, 4], [4, 9]), ([4, 9], [0, 4])]
 
 
+def test_marks_of_a_tokenizer_are_left_out_as_in_bertviz():
+    model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
+    tokenizer = roberta_tokenizer()
+    tokenizer.convert_ids_to_tokens = lambda ids: ["<s>", "\u0120the", "\u2581", "##s", "</s>"][: len(ids)]
+    (panel,) = data_of(neuron_view(model, tokenizer, "a b"))["attention"]
+    assert panel["left_text"] == ["<s>", "the", "\u2423", "##s", "</s>"]
+
+
 def test_pair_of_bert_is_cut_by_its_types(bert):
     tokenizer, model = bert
     parts = data_of(neuron_view(model, tokenizer, *SENTENCES))["attention"]
