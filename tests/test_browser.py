@@ -35,7 +35,7 @@ const before = (name, note) => {
   const own = ink[name];
   ink[name] = function (...at) { note(this, at); return own.apply(this, at); };
 };
-before("clearRect", ({ canvas }) => { canvas.lines = []; });
+for (const name of ["clearRect", "fillRect"]) before(name, ({ canvas }) => { canvas.lines = []; });
 before("moveTo", (own, at) => { own.start = at; });
 before("lineTo", (own, at) => { own.end = at; });
 before("stroke", (own) => {

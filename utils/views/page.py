@@ -1,8 +1,9 @@
 """The page of a view, which needs no network, and the frame that shows it before its static picture.
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
-from a server. Here its drawing code runs unchanged inside one self-contained page, `page.html`: d3 and jQuery are in
-the page, and the numbers are packed as bytes.
+from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 and jQuery are in the page,
+and the numbers are packed as bytes. A function of `head.js`, `model.js` or `neuron.js` takes the place of bertviz's
+function of that name: this is how lines come to lie on a canvas.
 """
 
 import base64
