@@ -734,6 +734,17 @@ def test_neuron_view_by_keyboard(fresh, truth):
     product = truth.query[0, 1, 2] * truth.key[0, 1]
     drawn = numbers(page.main_frame, "#product .element", "data-value").view(TOKENS, HEAD_DIM)
     assert (drawn - product).abs().max() < 1e-5
+    for dimension in (0, 1):
+        page.keyboard.press("ArrowRight")
+        said = page.locator("#said").text_content().replace("\u2212", "-")
+        strongest = truth.attention[0, 1, 2].argmax()
+        assert f"dimension {dimension} " in said and truth.tokens[strongest] in said
+        assert f"{truth.query[0, 1, 2, dimension] * truth.key[0, 1, strongest, dimension]:.3f}" in said
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 1, 2]]
+    page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     assert page.locator("#collapsed").get_attribute("visibility") == "visible"
 

@@ -255,6 +255,17 @@ class Wrong(LayerAttention):
         return super().attend(query, key, value.flip(-1), mask)
 
 
+class Siblings(torch.nn.Module):
+    """Two encoders side by side, as in CLIP."""
+
+    def __init__(self):
+        super().__init__()
+        self.text, self.image = Encoder(DATE_CONFIG), Encoder(DATE_CONFIG)
+
+    def forward(self, input_ids):
+        return self.text(input_ids), self.image(input_ids)
+
+
 class Silent(Encoder):
     """It returns nothing that could be compared."""
 
@@ -283,6 +294,7 @@ class Hybrid(torch.nn.Module):
 
 REFUSALS = [
     (lambda: catch(own_way(), {"input_ids": SOURCE}), "Encoder gives an output that differs"),
+    (lambda: catch(Siblings(), {"input_ids": SOURCE}), "Siblings attends in text.layers.*image.layers"),
     (lambda: catch(Silent(DATE_CONFIG), {"input_ids": SOURCE}), "Silent returns no tensor"),
     (
         lambda: catch(Hybrid().eval(), {"hidden_state": torch.randn(1, 3, 64)}),

@@ -81,6 +81,7 @@ def catch(model, inputs):
             _refusal(model, "computes no attention, or in its own way, where it cannot be caught")
         )
     stacks = _stacks(model, calls)
+    calls.clear()  # transformers keeps the function that fills it
     _require_same(model, _tensors(expected), _tensors(found))
     return stacks
 
@@ -123,10 +124,7 @@ def _register(calls):
     def attend(module, query, key, value, attention_mask, scaling=None, **more):
         groups = query.shape[1] // key.shape[1]  # so many query heads share a key head
         key, value = (shared.repeat_interleave(groups, dim=1) for shared in (key, value))
-        added = [more.get("position_bias"), _to_add(attention_mask, query, key)]
-        added = (
-            sum(one for one in added if one is not None) if any(one is not None for one in added) else None
-        )
+        added = _sum(more.get("position_bias"), _to_add(attention_mask, query, key))
         softcap = more.get("softcap")
         sinks = more.get("s_aux", getattr(module, "sinks", None))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -142,11 +140,15 @@ def _attend_for_course(part, calls):
 
     def attend(query, key, value, mask):
         bias = getattr(part, "position_bias", lambda *sizes: None)(query.shape[-2], key.shape[-2])
-        masked = None if mask is None else _to_add(mask == 1, query, key)
-        added = bias if masked is None else masked if bias is None else bias + masked
+        added = _sum(bias, None if mask is None else _to_add(mask == 1, query, key))
         return _attend(calls, part, query, key, value, query.shape[-1] ** -0.5, added)
 
     return attend
+
+
+def _sum(*parts):
+    parts = [part for part in parts if part is not None]
+    return sum(parts) if parts else None
 
 
 def _to_add(mask, query, key):
@@ -185,7 +187,7 @@ def _stacks(model, calls):
     for call in calls:
         kinds.setdefault(re.sub(r"\d+", "#", paths[call[0]]), []).append(call)
     stacks = []
-    for name, kind in zip(_names(kinds), kinds.values(), strict=True):
+    for name, kind in zip(_names(model, kinds), kinds.values(), strict=True):
         modules, query, key, scale, added, softcap, sinks = zip(*kind, strict=True)
         _require_every_layer(model, modules, [paths[module] for module in modules])
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
@@ -206,7 +208,7 @@ def _stacks(model, calls):
     return stacks
 
 
-def _names(kinds):
+def _names(model, kinds):
     """Return what the menu calls each kind of attention, by the path of its modules."""
     if len(kinds) == 1:
         return ["All"]
@@ -217,7 +219,9 @@ def _names(kinds):
         names.append("Cross" if is_cross else side[0].title() if side else "Decoder")
     if "Cross" in names and "Decoder" not in names:  # the layers of a decoder that is made of an encoder's
         names = ["Decoder" if name == "Encoder" else name for name in names]
-    return names if len(set(names)) == len(names) else [path.partition(".#")[0] for path in kinds]
+    if len(set(names)) < len(names):
+        raise ValueError(_refusal(model, f"attends in {', '.join(kinds)}, and which is which is not known"))
+    return names
 
 
 def _stack_added(added, query, key):
@@ -279,13 +283,15 @@ def _require_every_layer(model, modules, paths):
 
 def _require_same(model, expected, found):
     """Refuse a model whose output changes when its attention is computed from what was caught."""
-    for place, tensor in expected.items():
-        if place in found and tensor.is_floating_point() and tensor.shape == found[place].shape:
-            exact = tensor.dtype in (torch.float32, torch.float64)
-            apart = (tensor.double() - found[place].double()).abs().max()
-            if not apart <= (1e-4 if exact else 0.05) * tensor.abs().max().clamp(min=1):
-                raise ValueError(
-                    _refusal(
-                        model, f"gives an output that differs by {apart:.2g} when its attention is caught"
-                    )
-                )
+    common = [(tensor, found[place]) for place, tensor in expected.items() if place in found]
+    common = [pair for pair in common if pair[0].is_floating_point() and pair[0].numel()]
+    if not common:
+        raise TypeError(
+            _refusal(model, "returns no tensor by which one could see that its attention is caught")
+        )
+    for tensor, other in common:
+        apart = (tensor.double() - other.double()).abs().max()
+        tolerance = 1e-4 if tensor.dtype in (torch.float32, torch.float64) else 0.05
+        if not apart <= tolerance * tensor.abs().max().clamp(min=1):
+            what = f"gives an output that differs by {apart:.2g} when its attention is caught"
+            raise ValueError(_refusal(model, what))

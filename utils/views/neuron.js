@@ -85,7 +85,7 @@ function dress(svg) {
   open.select("#rightText").attr("transform", `translate(${FAR})`);
   open.selectAll("#hlines3").attr("transform", "translate(44)");
   write(open, "formula", [formula(size)], SCORE - 6, 36, "start", 11);
-  const step = [1, 2, 4, 8, 16, 32, 64].find((step) => (step * MATRIX_WIDTH) / size > 21);
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((21 * size) / MATRIX_WIDTH))); // no two numbers touch
   const ticks = d3.range(0, size, step);
   for (const column of [QUERIES, KEYS, PRODUCT]) {
     write(open, "ticks", ticks, (i) => column + ((ticks[i] + 0.5) * MATRIX_WIDTH) / size, 37, "middle", 10);

@@ -3,7 +3,7 @@
 Each function draws at the places of the page, in its pixels, and returns a `Sheet`, which becomes a PNG, SVG or PDF.
 """
 
-from math import ceil
+from math import ceil, log2
 
 import numpy as np
 
@@ -141,7 +141,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
 def _ticks(head_dim):
     """Return the dimensions that are numbered above a vector, with the middles of their cells."""
     width = VECTOR / head_dim
-    step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if step * width > 21)
+    step = 2 ** max(0, ceil(log2(21 / width)))  # no two numbers touch
     return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
 
 
