@@ -83,6 +83,7 @@ const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("
 // A canvas in #vis that the mouse does not notice, as sharp as the screen, if not larger than every browser allows.
 function addCanvas(width, height) {
   const canvas = document.createElement("canvas");
+  height = Math.ceil(height); // of a part of a pixel the browser makes a whole one, and draws all lines a little longer
   const sharpness = Math.min(Math.max(1, devicePixelRatio), Math.sqrt(16e6 / (width * height)));
   Object.assign(canvas, { width: Math.round(width * sharpness), height: Math.round(height * sharpness) });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });

@@ -194,7 +194,7 @@ def _library(package, path):
 
 def _without_comments(code):
     """Return code without indentation and without lines that only comment."""
-    lines = [line.strip() for line in code.splitlines()]
+    lines = [re.sub("; // .*", ";", line.strip()) for line in code.splitlines()]
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
 
 

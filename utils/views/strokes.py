@@ -69,7 +69,8 @@ def draw_cells(image, x, y, width, height, colours):
 
 def _overlap(start, length, parts, size):
     """Return the pixels in which a stretch lies, and how much of each is in each of its equal parts."""
-    first, last = max(0, int(np.floor(start))), min(size, int(np.ceil(start + length)))
+    first = max(0, int(np.floor(start)))
+    last = max(first, min(size, int(np.ceil(start + length))))
     pixels = np.arange(first, last, dtype=np.float32)[:, None]
     edges = (start + length * np.arange(parts + 1) / parts).astype(np.float32)
     inside = np.minimum(pixels + 1, edges[1:]) - np.maximum(pixels, edges[:-1])
