@@ -10,7 +10,7 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 | tokens | pair menu, encoder-decoder menu, prettify_tokens | words for pieces; [CLS] and [SEP] hidden |
 | head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; means |
 | model view | grid, picture that opens on a click | encoder-decoder with a menu; means; Escape closes |
-| neuron view | columns, colours of vectors | any model that `capture` can watch, with masks and biases; dimensions numbered |
+| neuron view | columns, colours of vectors | any model that `capture` can watch, with its masks; dimensions numbered |
 | weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
 | colours | one a head, one a layer | twelve, told apart without one kind of cones too |
 | reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
