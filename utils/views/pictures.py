@@ -67,7 +67,7 @@ def _draw_squares(count, heads, width):
 
 def _levels(weights):
     """Return the weights as the page has them, in steps of 1/255."""
-    return (weights.double() * 255).round().div(255).cpu().numpy()
+    return np.round(weights.double().cpu().numpy() * 255) / 255
 
 
 def draw_grid(panel, layers, heads, total_heads):

@@ -14,6 +14,7 @@ import torch
 
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
+NEAR = 1_000_000  # numbers
 
 
 @contextmanager
@@ -97,23 +98,25 @@ def _sum_logs(opacities, left, right, top, step, width):
     blocks = np.ceil(2 * reach / step).astype(int) + 1
     which = np.repeat(np.arange(len(blocks)), blocks)
     part = np.arange(len(which)) - (blocks.cumsum() - blocks)[which]
-    middle = top + slope * along  # (columns, slopes): of the line from query 0
-    block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
-    above = block * step - middle[:, which]
-    profiles = _coverage(above, along, step, tilt[which], slope[which], right - left, width)
-    profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
-
-    # In each column, each block meets as many rows of tokens as there are, beginning with this place among its lines.
-    place = (pad + row - block) * heads
     windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
     logs = torch.zeros(len(along), step, count * heads)
-    at_once = 1 + 4_000_000 // (1 + len(which) * count * heads)  # columns, so that their numbers stay few
-    for start in range(0, len(along), at_once):
-        now = slice(start, start + at_once)
-        picked = torch.from_numpy(windows[which, place[now]])  # (columns, blocks, rows x heads)
-        torch.bmm(profiles[now], picked, out=logs[now])
+    for now in _few(len(along), len(which) * (count * heads + 4 * step)):
+        middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
+        block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
+        above = block * step - middle[:, which]
+        profiles = _coverage(above, along[now], step, tilt[which], slope[which], right - left, width)
+        profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
+        # Each block meets as many rows of tokens as there are, beginning with this place among its lines.
+        picked = windows[which, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
+        torch.bmm(profiles, torch.from_numpy(picked), out=logs[now])
     logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
     return logs.reshape(count * step, len(along), heads), row * step, first
+
+
+def _few(count, size):
+    """Return slices of `count` columns, so many at once that their numbers, `size` for each, stay near to hand."""
+    at_once = 1 + NEAR // (1 + size)
+    return [slice(start, start + at_once) for start in range(0, count, at_once)]
 
 
 def _sort_lines(opacities, pad):
@@ -157,7 +160,9 @@ def _shares():
     coverage = np.linspace(0, 1, 65)[:, None]
     opacities = np.minimum(np.arange(256) / 255, CURVES[-1])
     curves, wanted = (np.log1p(-np.asarray(which) * coverage) for which in (CURVES, opacities))
-    shares = np.linalg.lstsq(curves, wanted, rcond=None)[0]
+    shares = np.linalg.solve(
+        *(np.einsum("ci,cj->ij", curves, other) for other in (curves, wanted))
+    )  # least squares
     # The faint ones, which are nearly all, take the first alone.
     faint = opacities < CURVES[0]
     shares[:, faint] = wanted[-1, faint] / curves[-1, :1] * np.eye(len(CURVES))[:, :1]
