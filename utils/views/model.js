@@ -100,6 +100,9 @@ function renderDetail(at, row, column, group) {
   opened = { row, column, ink, sides, tokens };
   rest();
 }
+// What `watch` does here.
+function highlightSelection() {}
+function unhighlightSelection() {}
 function renderDetailAttn(ink, weights, row, place, only) {
   ink.clearRect(0, 0, DIV_WIDTH, config.divHeight);
   drawLines(ink, weights, right.length, getLayerColor(row), place, only);
