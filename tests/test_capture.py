@@ -203,6 +203,14 @@ def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
     assert [(part["rows"], part["columns"]) for part in parts[2:]] == [([0, 4], [4, 9]), ([4, 9], [0, 4])]
 
 
+def test_marks_of_a_tokenizer_are_left_out_as_in_bertviz():
+    model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
+    tokenizer = roberta_tokenizer()
+    tokenizer.convert_ids_to_tokens = lambda ids: ["<s>", "\u0120the", "\u2581", "##s", "</s>"][: len(ids)]
+    (panel,) = data_of(neuron_view(model, tokenizer, "a b"))["attention"]
+    assert panel["left_text"] == ["<s>", "the", "\u2423", "##s", "</s>"]
+
+
 def test_pair_of_bert_is_cut_by_its_types(bert):
     tokenizer, model = bert
     parts = data_of(neuron_view(model, tokenizer, *SENTENCES))["attention"]
@@ -301,6 +309,9 @@ REFUSALS = [
         "Hybrid .*layers of index 1, 2",
     ),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}, tokens=names(6)), "7 .*6"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], None, "ab"), "tokenizer must be.*NoneType.*pass inputs"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], lambda *_, **__: {}, "ab"), "no input_ids.*pass inputs"),
+    (lambda: neuron_view(bart()[0], inputs={"input_ids": SOURCE.repeat(2, 1)}, **BOTH_TOKENS), "batch of 2"),
     (lambda: neuron_view(*bart(), show="self"), "'encoder', 'decoder', 'cross'.*'self'"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}), "needs tokens"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs=SOURCE, tokens=names(7)), "inputs must be a dict"),

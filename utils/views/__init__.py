@@ -10,7 +10,7 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 | tokens | pair menu, encoder-decoder menu, prettify_tokens | words for pieces; [CLS] and [SEP] hidden |
 | head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; means |
 | model view | grid, picture that opens on a click | encoder-decoder with a menu; means; Escape closes |
-| neuron view | columns, colours of vectors | any model that `capture` can watch; numbers of dimensions |
+| neuron view | columns, colours of vectors | any model that `capture` can watch, with its masks; dimensions numbered |
 | weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
 | colours | one a head, one a layer | twelve, told apart without one kind of cones too |
 | reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
@@ -188,9 +188,9 @@ def neuron_view(
     is given, the page too opens with this token chosen.
     show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default "encoder".
 
-    Where there is no tokenizer (images, ids made by hand), give in its place and in place of the texts inputs, a dict
-    of what the model takes, and tokens, the text of each position; for an encoder-decoder encoder_tokens and
-    decoder_tokens.
+    Where there is no tokenizer (images, ids made by hand), give inputs in place of tokenizer and texts: a dict of what
+    the model takes; and tokens, the text of each position. For an encoder-decoder: encoder_tokens and decoder_tokens.
+    So `neuron_view(vit, inputs={"pixel_values": pixels}, tokens=["[CLS]", *patches])`.
 
     The vectors are in the page as float32, as they are multiplied: positions turned in, keys repeated for the heads
     that share them. The page computes the weights from them, softmax(q·k/√d), with the model's own scale, masks and
@@ -216,7 +216,7 @@ def neuron_view(
     num_layers, num_heads = stacks[0].query.shape[:2]
     layer = 0 if layer is None else read_index("layer", layer, num_layers)
     head = 0 if head is None else read_index("head", head, num_heads)
-    count = len(query_tokens)
+    count, rows = len(query_tokens), max(max(stack.query.shape[2], stack.key.shape[2]) for stack in stacks)
     chosen = min(1, count - 1) if token is None else read_index("token", token, count)
     data = {"attention": choices, "layer": layer, "head": head, "bidirectional": True, "chosen": token}
     sizes = str(count) if len(stacks) == 1 else f"{stacks[0].name.lower()} {count} × {len(key_tokens)}"
@@ -228,9 +228,7 @@ def neuron_view(
     return View(
         text=text,
         html=make_page("neuron", text, menus, data, display_mode),
-        height=26
-        * max(len(stack) for choice in choices for stack in (choice["left_text"], choice["right_text"]))
-        + 160,
+        height=26 * rows + 160,
         draw=lambda: pictures.draw_neurons(stacks[0], layer, head, query_tokens, key_tokens, chosen),
     )
 

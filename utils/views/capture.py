@@ -92,7 +92,7 @@ def _catching(model):
     calls = []
     configs = {id(part.config): part.config for part in model.modules() if _has_choice(part)}.values()
     before = [config._attn_implementation_internal for config in configs]
-    own = [part for part in model.modules() if hasattr(part, "attend") and hasattr(part, "project")]
+    own = [part for part in model.modules() if hasattr(part, "attend")]
     attends = [vars(part).get("attend") for part in own]
     if configs:
         _register(calls)

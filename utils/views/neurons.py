@@ -48,16 +48,16 @@ def read_texts(model, tokenizer, sentence_a, sentence_b):
         if sentence is not None and not sentence.strip():
             raise ValueError(f"{name} is empty, so there is nothing to draw. Give a text, or leave it out.")
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
-        inputs = tokenizer(sentence_a, return_tensors="pt")
+        inputs = _tokenize(tokenizer, sentence_a)
         tokens = _tokens(tokenizer, inputs["input_ids"])
         if sentence_b is None:
             model = model.get_encoder()
             return model, Reading(_known(model, inputs), tokens, tokens)
-        ids = _decoder_ids(model, tokenizer(text_target=sentence_b, return_tensors="pt")["input_ids"])
+        ids = _decoder_ids(model, _tokenize(tokenizer, text_target=sentence_b)["input_ids"])
         return model, Reading(
             _known(model, {**inputs, "decoder_input_ids": ids}), tokens, _tokens(tokenizer, ids)
         )
-    inputs = tokenizer(sentence_a, sentence_b, return_tensors="pt")
+    inputs = _tokenize(tokenizer, sentence_a, sentence_b)
     tokens = _tokens(tokenizer, inputs["input_ids"])
     start = None if sentence_b is None else _sentence_b_start(inputs)
     return model, Reading(_known(model, inputs), tokens, tokens, start)
@@ -68,6 +68,11 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
     _require_model(model)
     if not isinstance(inputs, dict) and not hasattr(inputs, "keys"):
         raise TypeError(f"inputs must be a dict of what the model takes, not {type(inputs).__name__}.")
+    batch = max((len(part) for part in inputs.values() if getattr(part, "ndim", 0) > 1), default=1)
+    if batch > 1:
+        raise ValueError(
+            f"inputs hold a batch of {batch}, and a view shows one. Pass one text, without padding."
+        )
     if tokens is not None:
         encoder_tokens = decoder_tokens = tokens
     encoder_tokens = read_tokens(encoder_tokens, "tokens or encoder_tokens", "neuron_view with inputs")
@@ -125,6 +130,17 @@ def _require_model(model):
             f"model must be a loaded model, for example a BertModel, not {type(model).__name__}. "
             "The order is neuron_view(model, tokenizer, sentence_a)."
         )
+
+
+def _tokenize(tokenizer, *texts, **named):
+    if not callable(tokenizer):
+        raise TypeError(
+            f"tokenizer must be the tokenizer of the model, not {type(tokenizer).__name__}. {MORE_WAYS}"
+        )
+    inputs = tokenizer(*texts, **named, return_tensors="pt")
+    if "input_ids" not in inputs:
+        raise TypeError(f"{type(tokenizer).__name__} makes no input_ids of a text. {MORE_WAYS}")
+    return inputs
 
 
 def _tokens(tokenizer, ids):
