@@ -101,6 +101,9 @@ function renderDetail(at, row, column, group) {
   opened = { row, column, ink, sides, tokens };
   rest();
 }
+// What `watch` does here.
+function highlightSelection() {}
+function unhighlightSelection() {}
 function renderDetailAttn(ink, weights, row, place, only) {
   ink.clearRect(0, 0, 1e5, 1e5);
   drawLines(ink, weights, right.length, getLayerColor(row), place, only);

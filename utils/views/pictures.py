@@ -12,10 +12,8 @@ from .sheets import Box, Cells, Fan, Sheet, Text
 
 # The head view: the height of a token's row, the text's size, and where its first letters stand.
 HEIGHT, SIZE, BASE = 22.5, 15, 15
-ONE, MANY = (
-    (500, 178),
-    (370, 112),
-)  # the width of one panel, or of each of several, and of its text and margin
+# The width of the one panel, or of each of several, and how much of it lies on either side of the lines.
+ONE, MANY = (500, 178), (370, 112)
 SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
 QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 934, 200
@@ -67,7 +65,7 @@ def _draw_squares(count, heads, width):
 
 def _levels(weights):
     """Return the weights as the page has them, in steps of 1/255."""
-    return np.round(weights.double().cpu().numpy() * 255) / 255
+    return np.round(weights.cpu().double().numpy() * 255) / 255
 
 
 def draw_grid(panel, layers, heads, total_heads):
@@ -100,9 +98,8 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
 
     stack: a `capture.Stack`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
-    query, key = (
-        vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key)
-    )  # (tokens, head_dim)
+    # (tokens, head_dim)
+    query, key = (vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key))
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
     rows = max(len(query_tokens), len(key_tokens))
     sheet = Sheet(1112, TOP + ROW * rows + 10, 2)
