@@ -344,14 +344,6 @@ def test_model_view_is_as_high_as_what_bertviz_draws(layers, heads, tokens):
 # --- the neuron view
 
 
-def relative_encoder():
-    encoder = Encoder(small_bert().config, positions="relative")
-    for name, weight in encoder.named_parameters():
-        if "attention" in name:
-            weight.data.normal_(generator=torch.Generator().manual_seed(0))
-    return encoder
-
-
 def broken_bert():
     model = small_bert()
     model.encoder.layer[1].attention.self.key.weight.data[0] = torch.nan
@@ -516,11 +508,19 @@ REFUSED = [
     ("model view: B", lambda: model_view(A, T, 4), ValueError, "is 4.*1 and 3"),
     ("many lines", lambda: model_view(same(0.0, 8, 75, 75) * 9, names(75)), ValueError, "405,000 .*400,000"),
     ("neuron view: a name", lambda: neuron_view("bert", Words(), "w5"), TypeError, "not str"),
-    ("no queries", lambda: neuron_view(BERT.embeddings, Words(), "w5"), TypeError, "query.*BertEmbeddings"),
-    ("positions", lambda: neuron_view(relative_encoder(), Words(), "w5 w6"), ValueError, "relative position"),
-    ("a mask", lambda: neuron_view(small_bert(is_decoder=True), Words(), "w5"), ValueError, "differ from"),
+    (
+        "no attention",
+        lambda: neuron_view(BERT.pooler, inputs={"hidden_states": torch.zeros(1, 4, 24)}, tokens=T),
+        TypeError,
+        "BertPooler .*no attention",
+    ),
     ("NaN in the model", lambda: neuron_view(broken_bert(), Words(), "w5"), ValueError, "NaN"),
-    ("B without a type", lambda: neuron_view(BERT, Untyped(), "w5", "w6"), ValueError, "token_type_ids"),
+    (
+        "B without a type",
+        lambda: neuron_view(BERT, Untyped(), "w5", "w6"),
+        ValueError,
+        "where sentence B begins",
+    ),
     ("an empty text", lambda: of_bert(" "), ValueError, "sentence_a"),
     ("an empty B", lambda: of_bert("w5", ""), ValueError, "sentence_b"),
     ("a list of texts", lambda: of_bert(["w5"]), TypeError, "sentence_a.*list"),
