@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import metadata
 from pathlib import Path
 
 import bertviz
@@ -300,9 +301,16 @@ def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3 and (luminance(colour) + 0.05) / 0.05 >= 3
     for heads in (1, 12):
         assert opacity(1.0, strength(heads)) == 1 and opacity(0.0, strength(heads)) == 0
+    assert opacity(0.3) == pytest.approx(0.3)
     assert opacity(0.3, strength(1)) == pytest.approx(0.3) and opacity(0.3, strength(12)) == pytest.approx(
         0.09
     )
+
+
+def test_a_line_is_as_wide_as_in_bertvizs_head_view():
+    script = metadata.distribution("bertviz").locate_file("bertviz/head_view.js").read_text(encoding="utf-8")
+    width = re.search(r'append\("line"\).*?"stroke-width", ([\d.]+)', script, flags=re.DOTALL)[1]
+    assert data_of(head_view(weights(), names(4)))["line"] == float(width)
 
 
 # --- the model view
