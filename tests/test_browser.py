@@ -908,6 +908,20 @@ def test_numbers_can_be_read_on_their_squares(show, mode):
         assert max(lights) / min(lights) >= 3
 
 
+@pytest.mark.parametrize("view", [head_view, model_view])
+def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
+    """A notebook may load a frame before it has a width."""
+    view(PIECED, PIECES).save(tmp_path / "view.html")
+    frame = "<!doctype html><iframe src=view.html width=0 height=400 style='border: 0'></iframe>"
+    (tmp_path / "page.html").write_text(frame)
+    page = open_page((tmp_path / "page.html").as_uri())
+    page.frames[-1].wait_for_selector("#vis canvas", state="attached")
+    page.eval_on_selector("iframe", "one => { one.width = 900; }")
+    wide = "document.querySelector('#vis canvas').getBoundingClientRect().width > 850"
+    page.frames[-1].wait_for_function(wide)
+    assert page.errors == []
+
+
 @pytest.mark.parametrize("width", [400, 1100])
 def test_an_opened_picture_is_within_the_page_and_closes(show, width):
     page = show(model_view(PIECED, PIECES), width=width)

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import metadata
 from pathlib import Path
 
 import bertviz
@@ -122,12 +123,9 @@ def test_notebook_gets_page_picture_and_text(monkeypatch):
     live, metadata = view._repr_mimebundle_()
     assert set(live) == {"text/html", "image/png", "text/plain"}
     assert base64.b64decode(live["image/png"]) == view.png
-    size, shown = Image.open(io.BytesIO(view.png)).size, metadata["image/png"]
-    assert 300 <= shown["width"] <= 500 and shown["height"] < view.height
-    for pixels, side in zip(
-        size, ("width", "height"), strict=True
-    ):  # lines are sharp where a screen has more pixels
-        assert 1.5 <= pixels / shown[side] <= 2.01
+    size = Image.open(io.BytesIO(view.png)).size  # more pixels than the page has, in the same shape
+    shown = [metadata["image/png"][side] for side in ("width", "height")]
+    assert size[0] > shown[0] and size[0] / size[1] == pytest.approx(shown[0] / shown[1], rel=0.01)
     assert 'sandbox="allow-scripts"' in live["text/html"] and f'title="{view}"' in live["text/html"]
     assert f"min-height:{view.height}px" in live["text/html"]
     monkeypatch.setenv("COURSE_STATIC_VIEWS", "1")
@@ -300,9 +298,16 @@ def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3 and (luminance(colour) + 0.05) / 0.05 >= 3
     for heads in (1, 12):
         assert opacity(1.0, strength(heads)) == 1 and opacity(0.0, strength(heads)) == 0
+    assert opacity(0.3) == pytest.approx(0.3)
     assert opacity(0.3, strength(1)) == pytest.approx(0.3) and opacity(0.3, strength(12)) == pytest.approx(
         0.09
     )
+
+
+def test_a_line_is_as_wide_as_in_bertvizs_head_view():
+    script = metadata.distribution("bertviz").locate_file("bertviz/head_view.js").read_text(encoding="utf-8")
+    width = re.search(r'append\("line"\).*?"stroke-width", ([\d.]+)', script, flags=re.DOTALL)[1]
+    assert data_of(head_view(weights(), names(4)))["line"] == float(width)
 
 
 # --- the model view

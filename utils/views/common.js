@@ -117,6 +117,9 @@ function drawLines(ink, weights, columns, colour, { left, right, top, step, widt
   ink.globalAlpha = 1;
 }
 
+// How wide a drawing is, in pixels. A frame that is not shown yet has no width.
+const widthOfPage = () => Math.max(300, Math.min(document.documentElement.clientWidth - 16, 1100));
+
 // --- controls
 
 const ticked = (id) => Boolean(byId(id) && byId(id).checked);

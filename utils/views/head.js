@@ -9,7 +9,7 @@ const isShown = (head) => config.headVis[head];
 const shownHeads = () => [...config.headVis.keys()].filter(isShown);
 
 function layOut() {
-  const width = Math.min(document.documentElement.clientWidth - 16, 1100);
+  const width = widthOfPage();
   BOXWIDTH = 0.26 * width;
   MATRIX_WIDTH = width - 2 * (BOXWIDTH + DIGITS);
   TEXT_TOP = 24;

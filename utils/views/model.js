@@ -12,7 +12,7 @@ const weightsAt = ({ row, column }) => weightsOf(choiceNow(), left, right, row, 
 
 function draw() {
   close();
-  DIV_WIDTH = Math.min(document.documentElement.clientWidth - 16, 1100);
+  DIV_WIDTH = widthOfPage();
   [left, right] = ["left", "right"].map((side) => linesOf(choiceNow(), side));
   const mean = ticked("mean") ? ["mean"] : [];
   config.layers = [...view.include_layers, ...mean];
