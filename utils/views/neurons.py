@@ -168,7 +168,7 @@ def _sentence_b_start(inputs):
     if 1 in inputs.get("token_type_ids", torch.zeros(1, 1)):
         return inputs["token_type_ids"][0].tolist().index(1)
     sentences = inputs.sequence_ids(0) if hasattr(inputs, "sequence_ids") else []
-    if 0 not in sentences or 1 not in sentences:
+    if 1 not in sentences:
         raise ValueError("The tokenizer does not say where sentence B begins. Leave sentence_b out.")
     end_of_a = len(sentences) - sentences[::-1].index(0)
     return min(
