@@ -27,7 +27,7 @@ def draw_heads(panels, layer, heads):
     count = max(max(panel.weights.shape[2:]) for panel in panels)
     squares, top = _draw_squares(panels[0].weights.shape[1], heads, width * len(panels))
     # A token is a whole number of pixels high. Long texts get fewer of them, for the sake of time and size.
-    sharpness = (34 if count <= 64 else 30) / HEIGHT
+    sharpness = (32 if count <= 64 else 30) / HEIGHT
     sheet = Sheet(width * len(panels), top + 28 + HEIGHT * count, sharpness)
     sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):

@@ -22,7 +22,7 @@ FINE = 4  # letters are drawn so many times larger than they are shown
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
 FEW = 5000
-STEPS = [round(level / 3) * 3 for level in range(256)]
+STEPS = [max(0, 255 - round((255 - level) / 4) * 4) for level in range(256)]
 
 
 @dataclass
