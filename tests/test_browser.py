@@ -17,15 +17,31 @@ import playwright.sync_api
 import pytest
 import torch
 import view_samples
+from families import CAUGHT, family, own_attentions
 from view_samples import GROUPS, HOSTILE, KINDS
 
-from utils.views import neuron_view
+from utils.views import head_view, model_view, neuron_view
+from utils.views.ink import COLOURS
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # every outside host is blocked
+# Notes each line that a page strokes on a canvas, since the canvas was last cleared.
+NOTE_LINES = """
+const ink = CanvasRenderingContext2D.prototype;
+const before = (name, note) => {
+  const own = ink[name];
+  ink[name] = function (...at) { note(this, at); return own.apply(this, at); };
+};
+for (const name of ["clearRect", "fillRect"]) before(name, ({ canvas }) => { canvas.lines = []; });
+before("moveTo", (own, at) => { own.start = at; });
+before("lineTo", (own, at) => { own.end = at; });
+before("stroke", (own) => {
+  (own.canvas.lines ||= []).push([own.strokeStyle, own.globalAlpha, ...own.start, ...own.end]);
+});
+"""
 PATIENCE = 600  # seconds: only what hangs takes so long, however loaded the machine is
 
 pytestmark = [
@@ -87,9 +103,10 @@ def open_page():
     with playwright.sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
-        def open_page(address, height=1000):
-            page = browser.new_page(viewport={"width": 1200, "height": height})
+        def open_page(address, height=1000, width=1200, **setting):
+            page = browser.new_page(viewport={"width": width, "height": height}, **setting)
             page.set_default_timeout(PATIENCE * 1000)
+            page.add_init_script(NOTE_LINES)
             page.asked, page.errors = set(), []
             page.on("pageerror", lambda error: page.errors.append(str(error)))
             page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
@@ -146,13 +163,8 @@ def view_of(page, title):
     element = page.locator(f"iframe[title^='{title}']").first
     element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
-    frame.wait_for_selector("#attention line", state="attached")
+    frame.wait_for_selector("#vis canvas", state="attached")
     return frame
-
-
-def opacities(frame):
-    """The opacity of each line in a view, as bertviz wrote it."""
-    return numbers(frame, "#attention line", "stroke-opacity").tolist()
 
 
 def numbers(frame, selector, attribute):
@@ -160,23 +172,78 @@ def numbers(frame, selector, attribute):
     return torch.tensor(frame.eval_on_selector_all(selector, read), dtype=torch.float64)
 
 
-def weights(frame, expected):
-    """The opacities of the lines that a view draws, in the shape of the weights that it should draw."""
-    return numbers(frame, "#attention line", "stroke-opacity").view(expected.shape)
+def lines(frame, canvas=0):
+    """What stands on a canvas of a view: the colour, the opacity, and (x, y) of both ends of each line."""
+    stroked = "canvases => canvases.map(one => one.style.visibility === 'hidden' ? [] : one.lines || [])"
+    return frame.eval_on_selector_all("#vis canvas", stroked)[canvas]
+
+
+def middles(frame, boxes):
+    """Where the rows of a text are, from above."""
+    read = "all => all.map(one => +one.getAttribute('y') + one.getAttribute('height') / 2)"
+    return frame.eval_on_selector_all(boxes, read)
+
+
+def place_of(y, places):
+    near = [i for i, middle in enumerate(places) if abs(y - middle) < 1]
+    assert len(near) == 1, f"a line ends at {y}, and the tokens are at {places}"
+    return near[0]
+
+
+def weights(frame, expected, strength="1", canvas=0):
+    """The opacities of the lines that a head view draws, in the shape of the weights that it should draw.
+
+    With all heads on and a line strength of 1, a line is as opaque as its weight.
+    """
+    frame.evaluate(
+        "value => { const control = document.getElementById('strength'); control.value = value; "
+        "control.dispatchEvent(new Event('input')); }",
+        strength,
+    )
+    found = torch.zeros(expected.shape, dtype=torch.float64)
+    left, right = middles(frame, "#left .background"), middles(frame, "#right .background")
+    assert (len(left), len(right)) == expected.shape[1:]
+    for colour, opacity, _, start, _, end in lines(frame, canvas):
+        found[COLOURS.index(colour), place_of(start, left), place_of(end, right)] = opacity
+    return found
+
+
+def grid(frame, expected):
+    """The opacities of the lines of a model view, in the shape of the weights that it should draw."""
+    read = "all => all.map(one => ['x', 'y', 'width', 'height'].map(side => +one.getAttribute(side)))"
+    frames = frame.eval_on_selector_all("#vis .frame", read)
+    layers, heads, rows, columns = expected.shape
+    assert len(frames) == layers * heads
+    found = torch.zeros(expected.shape, dtype=torch.float64)
+    for colour, opacity, x, start, _, end in lines(frame):
+        (cell,) = [
+            i
+            for i, (left, top, width, height) in enumerate(frames)
+            if left < x < left + width and top < start < top + height
+        ]
+        step, top = (frames[cell][3] - 10) / max(rows, columns), frames[cell][1] + 5
+        row, column = ((y - top) / step - 0.5 for y in (start, end))
+        assert abs(row - round(row)) < 0.01 and abs(column - round(column)) < 0.01
+        assert colour == COLOURS[cell // heads]
+        found[cell // heads, cell % heads, round(row), round(column)] = opacity
+    return found
+
+
+SEEN = 0.004  # a level of 255, and what is too faint for a canvas
 
 
 def test_head_view_draws_the_weights_and_changes_with_the_layer(executed, bert_attention):
     attentions, _ = bert_attention
     frame = view_of(executed("06_head_view.ipynb"), "Head view: 20 tokens")
-    layers = frame.eval_on_selector_all("#layer option", "all => all.map(option => option.value)")
-    assert layers == [str(layer) for layer in range(len(attentions))]
+    layers = frame.eval_on_selector_all("#layer option", "all => all.map(option => option.text)")
+    assert layers == [*map(str, range(len(attentions))), "mean"]
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
         expected = attentions[layer][0]  # (heads, query, key)
-        assert (weights(frame, expected) * len(expected) - expected).abs().max() < 0.005
-    frame.locator("svg > g").last.locator("rect").nth(1).dblclick()
-    alone = weights(frame, expected)
-    assert (alone[1] - expected[1]).abs().max() < 0.005
+        assert (weights(frame, expected) - expected).abs().max() < SEEN
+    frame.get_by_role("button", name="Head index 1.").dblclick()
+    alone = weights(frame, expected, "0")
+    assert (alone[1] - expected[1]).abs().max() < SEEN
     assert alone[0].max() == alone[2:].max() == 0
 
 
@@ -312,7 +379,7 @@ def surface(lab, open_page, executed, stored, views, tmp_path_factory):
             element = pages[0].locator("iframe").nth(place)
             element.scroll_into_view_if_needed()
             found = element.element_handle().content_frame()
-            found.wait_for_selector("#vis line", state="attached")
+            found.wait_for_selector("#vis line, #vis canvas", state="attached")
             return found
 
         return SimpleNamespace(frame=frame, pages=pages)
@@ -345,11 +412,11 @@ def test_head_view_on_each_surface(surface, truth, name):
     frame = surface(name).frame("light", "head")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
-        assert (weights(frame, truth.attention[layer]) * HEADS - truth.attention[layer]).abs().max() < 0.002
+        assert (weights(frame, truth.attention[layer]) - truth.attention[layer]).abs().max() < SEEN
     for part, (rows, columns) in enumerate(PARTS):
         frame.select_option("#filter", str(part))
         expected = truth.attention[3][:, rows, columns]
-        assert (weights(frame, expected) * HEADS - expected).abs().max() < 0.002
+        assert (weights(frame, expected) - expected).abs().max() < SEEN
         shown = [frame.locator(f"#{side} text").all_text_contents() for side in ("left", "right")]
         assert shown == [truth.tokens[rows], truth.tokens[columns]]
 
@@ -361,14 +428,15 @@ def test_model_view_on_each_surface(surface, truth, name):
     for part, (rows, columns) in reversed(list(enumerate(PARTS))):
         frame.select_option("#filter", str(part))
         expected = truth.attention[:, :, rows, columns]
-        drawn = numbers(frame, "#vis line", "stroke-opacity").view(expected.shape)
-        assert (drawn - expected).abs().max() < 0.002
+        assert (grid(frame, expected) - expected).abs().max() < SEEN
     picture = frame.locator("[aria-label^='Layer index 2, head index 4.']")
     picture.click()
     assert frame.locator("text.detail").text_content() == "Layer 2, Head 4"
     assert frame.locator(".detail text.token").all_text_contents() == truth.tokens * 2
-    opened = numbers(frame, ".detail .attn-line-group line", "stroke-opacity").view(TOKENS, TOKENS)
-    assert (opened - truth.attention[2, 4]).abs().max() < 0.002
+    opened, places = torch.zeros(TOKENS, TOKENS), middles(frame, ".detail .highlight")[:TOKENS]
+    for _, opacity, _, start, _, end in lines(frame, canvas=1):
+        opened[place_of(start, places), place_of(end, places)] = opacity
+    assert (opened - truth.attention[2, 4]).abs().max() < SEEN
     picture.click(position={"x": 2, "y": 2})
     assert frame.locator(".detail").count() == 0
 
@@ -484,7 +552,7 @@ def test_view_of_an_encoder_decoder_has_three_panels(open_page, tmp_path):
     for part, name in enumerate(("encoder", "decoder", "cross")):
         page.select_option("#filter", str(part))
         expected = getattr(outputs, f"{name}_attentions")[1][0]  # (heads, query, key)
-        assert (weights(page, expected) * len(expected) - expected).abs().max() < 0.002
+        assert (weights(page, expected) - expected).abs().max() < SEEN
         assert page.locator("#left text").count() == expected.shape[1]
     assert page.errors == []
 
@@ -504,14 +572,106 @@ def test_neuron_view_opens_with_a_chosen_token_and_lets_go_of_it(open_page, trut
     assert page.errors == []
 
 
+@pytest.mark.parametrize("name", CAUGHT)
+def test_neuron_view_of_each_family_computes_the_models_weights(open_page, tmp_path, name):
+    model, inputs, tokens = family(name, "eager")
+    page = open_page(neuron_view(model, inputs=inputs, **tokens).save(tmp_path / "view.html").as_uri())
+    for part, expected in enumerate(own_attentions(name).values()):
+        if part:
+            page.select_option("#filter", str(part))
+        for menu, count in zip(("#layer", "#att_head"), expected.shape, strict=False):
+            assert page.locator(f"{menu} option").count() == count
+        last = [count - 1 for count in expected.shape[:2]]
+        for menu, index in zip(("#layer", "#att_head"), last, strict=True):
+            page.select_option(menu, str(index))
+        lines = numbers(page.main_frame, "#collapsed .attn-line-group line", "stroke-opacity")
+        assert (lines.view(expected.shape[2:]) - expected[*last]).abs().max() < 1e-5
+        computed = torch.tensor(page.evaluate(f"view.attention[{part}].attn"), dtype=torch.float64)
+        assert (computed - expected).abs().max() < 1e-5
+    assert page.errors == []
+    page.close()
+
+
+def beside(page, name):
+    """The digits that stand beside the rows of the opened neuron view."""
+    return page.locator(f"#expanded .{name} text").all_text_contents()
+
+
+def test_neuron_view_shows_scores_and_weights_in_digits_and_what_is_masked(open_page, tmp_path):
+    model, inputs, tokens = family("GPT2", "eager")
+    expected = own_attentions("GPT2")["All"][1, 2, 4]
+    view = neuron_view(model, inputs=inputs, **tokens, layer=1, head=2, token=4)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in expected]
+    scores = torch.tensor([float(text) for text in beside(page, "score")[:5]])
+    assert (scores.softmax(0) - expected[:5]).abs().max() < 0.01 and beside(page, "score")[5:] == ["", ""]
+    hidden = page.eval_on_selector_all(
+        "#expanded .masked text", "all => all.map(one => +one.style.opacity > 0)"
+    )
+    assert hidden == [False] * 5 + [True] * 2
+    for row, vector in enumerate(page.locator("#product .vector").all()):
+        assert vector.evaluate("part => +part.style.opacity") == (row < 5)
+    assert "masked" not in page.locator("#said").text_content()
+
+
+def test_neuron_view_keeps_a_clicked_token_and_says_the_numbers_of_a_dimension(open_page, truth, tmp_path):
+    tokenizer, model = view_samples.load()
+    view = neuron_view(model, tokenizer, *view_samples.SENTENCES)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    token = page.locator("#collapsed #leftText > g").nth(4)
+    token.hover()
+    token.locator("rect").last.click()
+    page.mouse.move(5, 5)
+    weights = truth.attention[0, 0, 4]
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in weights]
+    page.locator("#expanded #leftText > g").nth(2).hover()  # pointed at another for a moment
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 0, 2]]
+    page.locator("#product .vector").nth(3).locator(".element").nth(7).hover()
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in weights]
+    query, key = truth.query[0, 0, 4, 7], truth.key[0, 0, 3, 7]
+    said = page.locator("#said").text_content()
+    for fact in (
+        "dimension 7",
+        truth.tokens[4],
+        truth.tokens[3],
+        *(f"{x:.3f}" for x in (query, key, query * key)),
+    ):
+        assert fact in said.replace("\u2212", "-")
+    for let_go in (
+        lambda: page.keyboard.press("Escape"),
+        page.locator("#expanded #leftText > g").nth(6).click,
+    ):
+        let_go()
+        page.mouse.move(5, 5)
+        assert set(beside(page, "weight")) == {""}
+        page.locator("#expanded #leftText > g").nth(6).click()
+        page.mouse.move(5, 5)
+        assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 0, 6]]
+    assert page.errors == []
+
+
+def test_dimensions_are_numbered_where_they_are(open_page, tmp_path):
+    tokenizer, model = view_samples.load()
+    view = neuron_view(model, tokenizer, *view_samples.SENTENCES, token=2)
+    page = open_page(view.save(tmp_path / "view.html").as_uri())
+    for column, group in enumerate(("#queries", "#keys", "#product")):
+        cells = page.locator(f"{group} .vector").first.locator(".element")
+        ticks = page.locator("#expanded .ticks").nth(column).locator("text").all()
+        assert len(ticks) > 4
+        for tick in ticks:
+            cell, box = cells.nth(int(tick.text_content())).bounding_box(), tick.bounding_box()
+            assert cell["x"] + cell["width"] / 2 == pytest.approx(box["x"] + box["width"] / 2, abs=1)
+            assert box["y"] + box["height"] < cell["y"] + 2
+
+
 # --- without a mouse
 
 
-def tab_to(page, wanted, most=12):
+def tab_to(page, wanted, most=12, key="Tab"):
     """Press Tab until the label of the focused part begins so."""
     label = "document.activeElement.getAttribute('aria-label') || document.activeElement.id"
     for _ in range(most):
-        page.keyboard.press("Tab")
+        page.keyboard.press(key)
         if page.evaluate(label).startswith(wanted):
             return
     pytest.fail(f"{wanted} is not reached by Tab")
@@ -535,21 +695,24 @@ def test_head_view_by_keyboard(fresh, truth):
     tab_to(page, "[CLS], index 0")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == truth.tokens[1]
-    shown = page.locator("#attention line[visibility='visible']")
-    assert {line.get_attribute("left-token-index") for line in shown.all()} == {"1"}
-    tab_to(page, "Head index 0.")
+    left = middles(page, "#left .background")
+    assert {place_of(start, left) for _, _, _, start, *_ in lines(page, canvas=1)} == {1} and lines(
+        page
+    ) == []
+    tab_to(page, "Head index 0.", key="Shift+Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    alone = weights(page, truth.attention[1])
-    assert (alone[1] - truth.attention[1, 1]).abs().max() < 0.002
+    alone = weights(page, truth.attention[1], "0")
+    assert (alone[1] - truth.attention[1, 1]).abs().max() < SEEN
     assert alone[0].max() == alone[2:].max() == 0
 
 
-def test_model_view_by_keyboard(fresh):
+def test_model_view_by_keyboard(fresh, truth):
     page = fresh("model")
     tab_to(page, "filter")
     page.keyboard.press("ArrowDown")
-    assert page.locator("#vis line").count() == LAYERS * HEADS * START * START
+    expected = truth.attention[:, :, :START, :START]
+    assert (grid(page, expected) - expected).abs().max() < SEEN
     tab_to(page, "Layer index 0, head index 0.")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -571,8 +734,265 @@ def test_neuron_view_by_keyboard(fresh, truth):
     product = truth.query[0, 1, 2] * truth.key[0, 1]
     drawn = numbers(page.main_frame, "#product .element", "data-value").view(TOKENS, HEAD_DIM)
     assert (drawn - product).abs().max() < 1e-5
+    for dimension in (0, 1):
+        page.keyboard.press("ArrowRight")
+        said = page.locator("#said").text_content().replace("\u2212", "-")
+        strongest = truth.attention[0, 1, 2].argmax()
+        assert f"dimension {dimension} " in said and truth.tokens[strongest] in said
+        assert f"{truth.query[0, 1, 2, dimension] * truth.key[0, 1, strongest, dimension]:.3f}" in said
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert beside(page, "weight") == [f"{weight:.3f}" for weight in truth.attention[0, 1, 2]]
+    page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     assert page.locator("#collapsed").get_attribute("visibility") == "visible"
+
+
+# --- what the head and the model view have beside bertviz's
+
+PIECES = ["[CLS]", "un", "##believ", "##able", "story", "[SEP]"]
+PIECED = view_samples.weights(layers=3, heads=4, tokens=6, dtype=torch.float64)
+ALL = torch.cat(PIECED)  # (layers, heads, query, key)
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """A page of its own for a view."""
+    return lambda view, **setting: open_page(view.save(tmp_path / "view.html").as_uri(), **setting)
+
+
+def digits(page):
+    return [float(text) for text in page.locator("#digits text").all_text_contents()]
+
+
+def token(page, side, index):
+    return page.locator(f"#{side} > g:last-child > g").nth(index)
+
+
+def test_a_weight_is_shown_in_digits_where_a_token_is_pointed_at(show):
+    page = show(head_view(PIECED, PIECES, layer=1, heads=[2]))
+    for index in range(6):
+        token(page, "left", index).hover()
+        assert digits(page) == pytest.approx(ALL[1, 2, index].tolist(), abs=0.0071)
+        token(page, "right", index).hover()
+        assert digits(page) == pytest.approx(ALL[1, 2, :, index].tolist(), abs=0.0071)
+    page.get_by_role("button", name="Head index 0.").click()
+    token(page, "left", 3).hover()
+    assert digits(page) == pytest.approx(ALL[1, [0, 2], 3].mean(0).tolist(), abs=0.0071)
+    best = PIECES[ALL[1, [0, 2], 3].mean(0).argmax()]
+    assert f"attends most to: {best} " in page.locator("#said").inner_text()
+    page.mouse.move(5, 5)
+    assert digits(page) == [] and len(lines(page)) > 36
+
+
+def test_a_click_keeps_a_token_and_escape_lets_go(show):
+    page = show(head_view(PIECED, PIECES, heads=[0]))
+    token(page, "left", 3).click()
+    token(page, "right", 1).hover()
+    page.mouse.move(5, 5)
+    assert digits(page) == pytest.approx(ALL[0, 0, 3].tolist(), abs=0.0071)
+    page.select_option("#layer", "2")
+    assert digits(page) == pytest.approx(ALL[2, 0, 3].tolist(), abs=0.0071)
+    page.get_by_role("button", name="Head index 1.").click()
+    assert digits(page) == pytest.approx(ALL[2, :2, 3].mean(0).tolist(), abs=0.0071)
+    boxes = page.locator("#right .attentionBoxes > g")  # for each head, one behind each token
+    shades = [
+        boxes.nth(head).locator("rect").evaluate_all("all => all.map(one => +one.style.opacity)")
+        for head in range(3)
+    ]
+    expected = 0.6 * ALL[2, :3, 3] * torch.tensor([[1], [1], [0]])
+    assert (torch.tensor(shades) - expected).abs().max() < SEEN
+    page.keyboard.press("Escape")
+    assert digits(page) == [] and page.locator("#vis [aria-pressed=true]").count() == 0
+    token(page, "right", 1).click()
+    assert digits(page) == pytest.approx(ALL[2, :2, :, 1].mean(0).tolist(), abs=0.0071)
+    token(page, "right", 1).click()
+    assert page.locator("#vis [aria-pressed=true]").count() == 0
+    assert page.errors == []
+
+
+def stroked(page, shape, colour=None):
+    """The opacities of the lines of one head, or of the mean."""
+    found = torch.zeros(shape, dtype=torch.float64)
+    left, right = middles(page, "#left .background"), middles(page, "#right .background")
+    for drawn_in, opacity, _, start, _, end in lines(page):
+        assert colour is None or drawn_in == colour
+        found[place_of(start, left), place_of(end, right)] = opacity
+    return found
+
+
+def test_means_of_heads_and_of_layers(show):
+    page = show(head_view(PIECED, PIECES))
+    page.get_by_role("button", name="Mean of all heads").click()
+    assert (stroked(page, (6, 6), "#202020") - ALL[0].mean(0)).abs().max() < SEEN
+    page.select_option("#layer", "-1")
+    assert (stroked(page, (6, 6), "#202020") - ALL.mean((0, 1))).abs().max() < SEEN
+    page.get_by_role("button", name="Head index 3.").dblclick()
+    assert (stroked(page, (6, 6), COLOURS[3]) - ALL.mean(0)[3]).abs().max() < SEEN
+    page = show(model_view(PIECED, PIECES))
+    page.get_by_label("Means").check()
+    assert page.locator("#vis .frame").count() == (3 + 1) * (4 + 1)
+    page.get_by_role("button", name="Layer index mean, head index 1.").click()
+    page.locator(".detail .token").nth(2).hover()
+    assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
+
+
+def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):
+    page = show(head_view(PIECED, PIECES, heads=[1]))
+    page.get_by_label("Hide [CLS], [SEP]").check()
+    assert page.locator("#left text").all_text_contents() == PIECES[1:-1]
+    assert (
+        token(page, "left", 0).get_attribute("aria-label") == "un, index 1"
+    )  # as in the list that was given
+    assert (stroked(page, (4, 4)) - ALL[0, 1, 1:-1, 1:-1]).abs().max() < SEEN
+    assert "add up to less than 1" in page.locator("#note").inner_text()
+    page = show(model_view(PIECED, ["[CLS]"] * 6))
+    page.get_by_label("Hide [CLS]").check()  # nothing would be left, so nothing is hidden
+    assert len(lines(page)) > 3 * 4 * 30 and page.errors == []
+
+
+def test_pieces_are_joined_to_words(show):
+    """To a word: the sum over its pieces. From a word: the mean. So a row still adds up to 1."""
+    words = [[0], [1, 2, 3], [4], [5]]
+    expected = torch.stack([ALL[0, 1][:, word].sum(1) for word in words], 1)
+    expected = torch.stack([expected[word].mean(0) for word in words])
+    page = show(head_view(PIECED, PIECES, sentence_b_start=4, heads=[1]))
+    page.get_by_label("Words").check()
+    assert page.locator("#left text").all_text_contents() == ["[CLS]", "unbelievable", "story", "[SEP]"]
+    assert (stroked(page, (4, 4)) - expected).abs().max() < SEEN
+    page.select_option("#filter", "3")  # from A to B
+    assert (stroked(page, (2, 2)) - expected[:2, 2:]).abs().max() < SEEN
+    token(page, "left", 1).hover()
+    assert digits(page) == pytest.approx(expected[1, 2:].tolist(), abs=0.0071)
+
+
+def test_lines_are_as_strong_as_the_control_says(show):
+    page = show(head_view(PIECED, PIECES, heads=[1]))
+    for value, exponent in (("0", 1), ("1", 1 / 2), ("-1", 2)):
+        expected = weights(page, ALL[0], value)[1]
+        assert (expected - ALL[0, 1] ** exponent).abs().max() < 0.04
+    one = [torch.eye(6).expand(1, 12, 6, 6)]
+    page = show(head_view(one, PIECES))  # a weight of 1 is seen in full, however many heads are on
+    for value in ("0", "1", "-2"):
+        found = weights(page, one[0][0], value)
+        assert (found == one[0][0]).all()
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("width", [500, 1100])
+def test_numbered_squares_wrap_and_all_is_within_the_page(show, width, mode):
+    attention = view_samples.weights(layers=1, heads=36, tokens=6)
+    page = show(head_view(attention, PIECES, display_mode=mode), width=width)
+    squares = page.locator("#heads button")
+    assert squares.all_text_contents() == [*map(str, range(36)), "mean"]
+    tops = {square.bounding_box()["y"] for square in squares.all()}
+    assert len(tops) == (3 if width == 500 else 1) or width == 1100
+    token(page, "left", 1).click()
+    boxes = [part.bounding_box() for part in page.locator("#heads button, #vis text, label").all()]
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    assert max(box["x"] + box["width"] for box in boxes) > width - 60
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_numbers_can_be_read_on_their_squares(show, mode):
+    page = show(head_view(view_samples.weights(heads=13), PIECES[:4], heads=range(12), display_mode=mode))
+    read = "all => all.map(one => ['color', 'backgroundColor'].map(what => getComputedStyle(one)[what]))"
+    for colours in page.eval_on_selector_all("#heads [aria-pressed=true]", read):
+        lights = []
+        for colour in colours:
+            levels = torch.tensor([int(level) / 255 for level in re.findall(r"\d+", colour)])
+            shares = torch.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+            lights.append((shares * torch.tensor([0.2126, 0.7152, 0.0722])).sum() + 0.05)  # WCAG 2
+        assert max(lights) / min(lights) >= 3
+
+
+@pytest.mark.parametrize("view", [head_view, model_view])
+def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
+    """A notebook may load a frame before it has a width."""
+    view(PIECED, PIECES).save(tmp_path / "view.html")
+    frame = "<!doctype html><iframe src=view.html width=0 height=400 style='border: 0'></iframe>"
+    (tmp_path / "page.html").write_text(frame)
+    page = open_page((tmp_path / "page.html").as_uri())
+    page.frames[-1].wait_for_selector("#vis canvas", state="attached")
+    page.eval_on_selector("iframe", "one => { one.width = 900; }")
+    wide = "document.querySelector('#vis canvas').getBoundingClientRect().width > 850"
+    page.frames[-1].wait_for_function(wide)
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("width", [400, 1100])
+def test_an_opened_picture_is_within_the_page_and_closes(show, width):
+    page = show(model_view(PIECED, PIECES), width=width)
+    for layer, head in ((0, 0), (1, 2), (2, 3)):
+        picture = page.locator(f"[aria-label^='Layer index {layer}, head index {head}.']")
+        picture.focus()
+        page.keyboard.press("Enter")
+        box, whole = page.locator("rect.detail").bounding_box(), page.locator("#vis svg").bounding_box()
+        assert box["x"] >= whole["x"] and box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
+        assert box["y"] >= whole["y"] and box["y"] + box["height"] <= whole["y"] + whole["height"] + 1
+        page.keyboard.press("Tab")  # from the pictures to the tokens of the opened one
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        assert digits(page) == pytest.approx(ALL[layer, head, 1].tolist(), abs=0.0071)
+        page.keyboard.press("Escape")  # lets go of the token
+        page.keyboard.press("Escape")
+        assert page.locator(".detail").count() == 0 and picture.evaluate(
+            "it => it === document.activeElement"
+        )
+    page.locator("[aria-label^='Layer index 1, head index 1.']").click()
+    page.locator("rect.detail").click(position={"x": 10, "y": 10})
+    assert page.locator(".detail").count() == page.locator("#digits").count() == 0
+    assert page.errors == []
+
+
+def test_the_grid_of_an_encoder_decoder(show):
+    given = view_samples.stacks(source=5, target=3)
+    page = show(model_view(**given))
+    for part, name in enumerate(("encoder", "decoder", "cross")):
+        page.select_option("#filter", str(part))
+        expected = torch.cat(given[f"{name}_attention"])
+        assert (grid(page, expected) - expected).abs().max() < SEEN
+    page.locator("[aria-label^='Layer index 1, head index 2.']").click()
+    shown = page.locator(".detail .token").all_text_contents()
+    assert shown == given["decoder_tokens"] + given["encoder_tokens"]
+    assert page.errors == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "browser", "mode", "ground"),
+    [
+        ("dark", "light", "auto", "dark"),
+        ("light", "dark", "auto", "light"),
+        ("normal", "dark", "auto", "light"),
+        ("light dark", "dark", "auto", "dark"),
+        ("dark", "dark", "light", "light"),
+        ("light", "light", "dark", "dark"),
+        (None, "dark", "auto", "dark"),
+        (None, "light", "auto", "light"),
+    ],
+)
+def test_a_view_is_dark_where_its_notebook_is(
+    open_page, tmp_path, monkeypatch, scheme, browser, mode, ground
+):
+    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has set."""
+    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
+    view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
+    path = tmp_path / "page.html"
+    shown = view.html
+    if scheme:
+        frame = view._repr_mimebundle_()[0]["text/html"]
+        shown = f"<!doctype html><meta charset=utf-8><body style='color-scheme: {scheme}'>{frame}"
+    path.write_text(shown, encoding="utf-8")
+    page = open_page(path.as_uri(), color_scheme=browser)
+    frame = page.frames[-1]
+    frame.wait_for_selector("#vis canvas", state="attached")
+    frame.wait_for_function("ground => document.documentElement.classList.contains(ground)", arg=ground)
+    behind = frame.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert behind == {"light": "rgb(255, 255, 255)", "dark": "rgb(0, 0, 0)"}[ground]
+    frame.get_by_role("button", name="Mean of all heads").click()
+    assert {colour for colour, *_ in lines(frame)} == {{"light": "#202020", "dark": "#cccccc"}[ground]}
 
 
 @pytest.mark.parametrize("kind", KINDS)

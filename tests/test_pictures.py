@@ -1,26 +1,41 @@
-"""The static pictures of the views: each number is drawn as bertviz draws it, and no text covers another."""
+"""The static pictures: lines composed as a canvas composes them, each number where the page draws it, and the files."""
 
 import io
 import itertools
+import os
 import re
+import shutil
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
+import playwright.sync_api
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
-from PIL import Image
-from view_samples import HOSTILE, Words, data_of, names, small_bert, stacks, vectors, weights
+from PIL import Image, ImageColor
+from view_samples import HOSTILE, Words, load, names, pair, small_bert, stacks, weights
 
 from utils.views import head_view, model_view, neuron_view
+from utils.views.sheets import Box, Cells, Fan, Text, _font
+from utils.views.strokes import draw_box, draw_cells, draw_fan
 
-# The first two of d3.schemeCategory10: heads 0 and 1, 10 and 11 in the head view, layers 0 and 1 in the model view.
-BLUE, ORANGE = "#1f77b4", "#ff7f0e"
+ROOT = Path(__file__).parent.parent
+CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
+# The first two of the twelve inks: heads 0 and 1, 12 and 13 in the head view, layers 0 and 1 in the model view.
+BLUE, ORANGE = "#0060cc", "#cc8400"
+
+
+def rgb(colour):
+    return np.array(ImageColor.getrgb(colour)) / 255
 
 
 def over_white(colour, opacity):
     """The colour (0 to 255) that a reader sees of something so opaque on white."""
-    return 255 * (opacity * torch.tensor(to_rgb(colour)) + 1 - opacity)
+    return 255 * (opacity * rgb(colour) + 1 - opacity)
 
 
 def image(view):
@@ -29,86 +44,165 @@ def image(view):
 
 def pixel(picture, view, x, y):
     """The colour at a place that is given in pixels of the page."""
-    place = (round(x * view.sharpness), round(y * view.sharpness))
-    return torch.tensor(picture.getpixel(place), dtype=torch.float32)
+    return np.array(picture.getpixel((int(x * view.sheet.sharpness), int(y * view.sheet.sharpness))))
 
 
-def drawn(lines, to_index, size):
-    """The opacities of a head's lines, as a matrix (query, key)."""
-    found = torch.zeros(size)
-    for segment, colour in zip(lines.get_segments(), lines.get_colors(), strict=True):
-        found[to_index(segment[0][1]), to_index(segment[-1][1])] = colour[3]
-    return found
+def shapes(view, kind):
+    return [shape for shape in view.sheet.shapes if isinstance(shape, kind)]
+
+
+def lab(picture):
+    """An image (0 to 255) in CIELAB, whose distances are those of CIE76."""
+    part = np.asarray(picture) / 255
+    part = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x = part @ to_xyz.T / to_xyz.sum(axis=1)
+    x, y, z = np.moveaxis(np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116), -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+
+
+# --- lines
+
+
+def one_by_one(image, opacities, colours, left, right, top, step, width, fine=8):
+    """Lines drawn by what source-over means, each with the part of a pixel that it covers counted in fine points."""
+    rows, columns = image.shape[:2]
+    y, x = (np.mgrid[: rows * fine, : columns * fine] + 0.5) / fine
+    for head, query, key in np.ndindex(opacities.shape):
+        start, down = np.array([left, top + step * query]), step * (key - query)
+        length = np.hypot(right - left, down)
+        cosine, sine = (right - left) / length, down / length
+        along, across = (
+            cosine * (x - start[0]) + sine * (y - start[1]),
+            cosine * (y - start[1]) - sine * (x - start[0]),
+        )
+        inside = (np.abs(across) <= width / 2) & (along >= 0) & (along <= length)
+        covered = inside.reshape(rows, fine, columns, fine).mean(axis=(1, 3))[..., None]
+        image += opacities[head, query, key] * covered * (colours[head] - image)
+
+
+FANS = {
+    "faint": (np.full((2, 3, 4), 0.05), (10.3, 60.8, 9.4, 12, 3.2)),
+    "strong": (np.linspace(0.3, 1, 24).reshape(2, 3, 4), (10, 60, 8.5, 12, 4)),
+    "steep": (weights(1, 3, 6)[0][0].numpy() ** 2, (12.5, 30, 6, 11, 2)),
+    "one line": (np.array([[[0.0, 0.9], [0.0, 0.0]]]), (8, 50, 7, 20, 4)),
+    "past the edges": (np.full((1, 5, 5), 0.4), (-20, 90, -8, 20, 4)),
+    "nothing": (np.zeros((1, 2, 2)), (10, 60, 8, 12, 4)),
+}
+
+
+@pytest.mark.parametrize("kind", FANS)
+def test_lines_are_composed_in_the_order_of_heads_as_far_as_they_cover_a_pixel(kind):
+    opacities, place = FANS[kind]
+    colours = [(0.0, 0.4, 0.8), (0.8, 0.5, 0.0), (0.3, 0.0, 0.6)][: len(opacities)]
+    own, expected = np.ones((70, 72, 3), np.float32), np.ones((70, 72, 3))
+    threads = torch.get_num_threads()
+    draw_fan(own, opacities, colours, *place)
+    one_by_one(expected, opacities, np.array(colours), *place)
+    assert torch.get_num_threads() == threads
+    apart = 255 * np.abs(own - expected)
+    assert apart.mean() < 0.5 and apart.max() < 40  # at the corners of a line, whose edges fade over a pixel
+    whole = np.abs(255 * (own - expected).mean(axis=(0, 1)))
+    assert whole.max() < 0.25  # nowhere more ink, or less
+
+
+def test_boxes_and_cells_fill_the_parts_of_pixels_that_they_cover():
+    drawn = np.ones((6, 8, 3), np.float32)
+    draw_box(drawn, 1.25, 2, 2, 1.5, (0, 0, 0), opacity=0.5)
+    expected = np.outer([0, 0, 1, 0.5, 0, 0], [0, 0.75, 1, 0.25, 0, 0, 0, 0])
+    assert np.allclose(1 - drawn, 0.5 * expected[..., None])
+    drawn = np.ones((2, 8, 3), np.float32)
+    draw_cells(drawn, 1, 0, 6, 1, [(0, 0, 0), (1, 0, 0), (1, 1, 1), (0, 0, 1)])
+    red = [1, 0, 0.5, 1, 1, 0.5, 0, 1]  # cells of one pixel and a half
+    assert np.allclose(drawn[0, :, 0], red) and (drawn[1] == 1).all()
+    draw_box(drawn, -5, -5, 3, 3, (0, 0, 0))  # outside
+    assert np.allclose(drawn[0, :, 0], red)
 
 
 # --- the head view
 
 
-def test_head_view_draws_every_weight_over_the_number_of_heads_panel_beside_panel():
+def levels(attention):
+    """Weights as a page has them."""
+    return (attention.double() * 255).round().numpy() / 255
+
+
+def test_head_view_draws_every_weight_panel_beside_panel():
+    """One head: as opaque as the weight. Several: as its square."""
     given = stacks()
-    view = head_view(**given, layer=1, heads=[0, 2])
-    axes = view.draw().axes
-    assert image(view).width == 3 * image(head_view(weights(), names(4))).width
-    assert [ax.get_position().x0 for ax in axes] == pytest.approx([0, 1 / 3, 2 / 3])
-    sides = {"encoder": ("in", "in"), "decoder": ("out", "out"), "cross": ("out", "in")}
-    for ax, (name, (left, right)) in zip(axes, sides.items(), strict=True):
-        for lines, expected in zip(ax.collections, given[f"{name}_attention"][1][0, [0, 2]] / 2, strict=True):
-            torch.testing.assert_close(drawn(lines, round, expected.shape), expected, atol=1e-6, rtol=0)
-        (start, end), *_ = lines.get_segments()
-        texts = [(text.get_text(), *text.get_position()) for text in ax.texts]
-        assert [text for text, *_ in texts].count(name.title()) == 1
-        for word, count, x in zip((left, right), expected.shape, (start[0], end[0]), strict=True):
-            near = [(text, y) for text, at, y in texts if abs(at - x) < 10 and y >= 0]
-            assert near == [(f"{word}{i}", i) for i in range(count)]
+    for heads, power in ([0, 2], 2), ([1], 1):
+        view = head_view(**given, layer=1, heads=heads)
+        fans, texts = shapes(view, Fan), shapes(view, Text)
+        assert [fan.left for fan in fans] == pytest.approx(
+            [fans[0].left + i * view.sheet.width / 3 for i in range(3)]
+        )
+        sides = {"encoder": ("in", "in"), "decoder": ("out", "out"), "cross": ("out", "in")}
+        for fan, (name, words) in zip(fans, sides.items(), strict=True):
+            expected = levels(given[f"{name}_attention"][1][0, heads]) ** power
+            assert np.allclose(fan.opacities, expected)
+            assert [text.text for text in texts].count(name.title()) == 1
+            for word, count, x in zip(words, expected.shape[1:], (fan.left, fan.right), strict=True):
+                near = [text for text in texts if abs(text.x - x) < 10 and text.size == 15]
+                assert [text.text for text in near] == [f"{word}{i}" for i in range(count)]
+                middles = [text.y - 4 for text in near]  # of the letters, more or less
+                assert middles == pytest.approx([fan.top + 22.5 * i for i in range(count)], abs=2)
 
 
-def test_a_line_has_the_colour_of_its_head_as_faint_as_its_weight():
-    """One weight among zeros, seen in the middle of its line."""
-    one = torch.zeros(1, 12, 4, 4)
-    one[0, 11, 1, 3] = 0.6
-    for heads, opacity in ([11], 0.6), ([3, 11], 0.3):
+@pytest.mark.parametrize("heads", [[13], [3, 13]])
+def test_a_line_has_the_colour_of_its_head_as_faint_as_its_opacity(heads):
+    """One weight among zeros, seen in the middle of its line. Ink 13 is ink 1 again."""
+    for weight in (0.6, 0.15):
+        one = torch.zeros(1, 14, 4, 4)
+        one[0, 13, 1, 3] = weight
         view = head_view([one], names(4), heads=heads)
-        (lines,) = [lines for lines in view.draw().axes[0].collections if len(lines.get_segments())]
-        (line,) = lines.get_segments()
-        place = lines.axes.transData.transform(line.mean(axis=0))  # in hundredths of an inch, from below
-        seen = pixel(image(view), view, place[0], image(view).height / view.sharpness - place[1])
-        assert (seen - over_white(ORANGE, opacity)).abs().max() < 12
-        assert abs(line[1][0] - line[0][0]) == pytest.approx(115, abs=10)
+        (fan,) = shapes(view, Fan)
+        seen = pixel(image(view), view, (fan.left + fan.right) / 2, fan.top + 2 * fan.step)
+        assert np.abs(seen - over_white(ORANGE, weight ** len(heads))).max() < 4
+
+
+def test_a_head_has_a_square_with_its_number_and_squares_wrap():
+    view = head_view(weights(1, 40), names(4), layer=0, heads=[1, 30])
+    picture = image(view)
+    numbers = {text.text: text for text in shapes(view, Text) if text.text.isdigit()}
+    assert (
+        list(numbers) == [str(head) for head in range(40)] and len({text.y for text in numbers.values()}) > 1
+    )
+    for head, text in enumerate(numbers.values()):
+        assert 0 < text.x < view.sheet.width
+        edge, inside = (pixel(picture, view, text.x - x, text.y - 4) for x in (11, 8.6))
+        assert np.abs(edge - 255).max() > 100
+        assert (inside == 255).all() == (head not in (1, 30))
+    assert any(text.text.startswith("Layer") and "0" in text.text for text in shapes(view, Text))
 
 
 def test_picture_grows_by_as_much_as_the_page_for_each_token():
-    views = [head_view(weights(tokens=count), names(count)) for count in (4, 8)]
-    heights = [image(view).height / view.sharpness for view in views]
-    assert heights[1] - heights[0] == pytest.approx(views[1].height - views[0].height, abs=1)
+    views = [head_view(weights(tokens=count), names(count)) for count in (4, 70)]
+    heights = [image(view).height / view.sheet.sharpness for view in views]
+    assert heights[1] - heights[0] == pytest.approx(views[1].height - views[0].height, abs=1.5)
 
 
 # --- the model view
 
 
-def test_model_view_draws_every_weight_that_can_be_seen():
-    attention = weights(layers=2, heads=3)
-    (axes,) = model_view(attention, names(4), include_heads=[0, 2]).draw().axes
-    cells = [(layer, head) for layer in (0, 1) for head in (0, 2)]
-    for (layer, head), lines in zip(cells, axes.collections, strict=True):
-        expected = attention[layer][0, head]
-        top = min(y for segment in lines.get_segments() for _, y in segment)
-        size = max(y for segment in lines.get_segments() for _, y in segment) - top
-        found = drawn(lines, lambda y, top=top, size=size: round(3 * (y - top) / size), (4, 4))
-        seen = torch.where(expected > 0.03, expected, 0)
-        torch.testing.assert_close(found, seen, atol=1e-6, rtol=0)
-        assert lines.get_colors()[0][:3] == pytest.approx(to_rgb((BLUE, ORANGE)[layer]))
-
-
-def test_model_view_has_the_lines_where_bertviz_has_them():
+def test_model_view_draws_every_weight_where_bertviz_has_it():
     """By its model_view.js: 970 pixels, 38 of them for names; 84 / heads for a token; 5 around a small picture."""
-    attention = [torch.eye(4).expand(1, 8, 4, 4)] * 3
-    (axes,) = model_view(attention, names(4)).draw().axes
-    width, token = (970 - 38) / 8, 84 / 8
-    for place, lines in enumerate(axes.collections):
-        left, top = 38 + place % 8 * width + 5, 38 + place // 8 * (4 * token + 10) + 5
-        for row, segment in enumerate(lines.get_segments()):
-            y = top + (row + 0.5) * token
-            assert segment == pytest.approx(torch.tensor([[left, y], [left + width - 14, y]]).numpy(), abs=1)
+    attention = weights(layers=3, heads=8)
+    view = model_view(attention, names(4))
+    cells = list(itertools.product(range(3), range(8)))
+    for (layer, head), fan in zip(cells, shapes(view, Fan), strict=True):
+        assert np.allclose(fan.opacities, levels(attention[layer][:, head]))
+        left, width = 38 + 932 / 8 * head + 5, 932 / 8 - 14
+        assert (fan.left, fan.right, fan.step) == pytest.approx((left, left + width, 84 / 8))
+        assert fan.top == pytest.approx(38 + layer * (4 * 84 / 8 + 10) + 5 + 84 / 16)
+        assert fan.colours == [(BLUE, ORANGE, "#6c9c6c")[layer]]
+        assert fan.step * view.sheet.sharpness == pytest.approx(round(fan.step * view.sheet.sharpness))
+
+
+def test_model_view_draws_the_heads_that_are_included():
+    attention = weights(layers=2, heads=3)
+    fans = shapes(model_view(attention, names(4), include_layers=[1], include_heads=[0, 2]), Fan)
+    for head, fan in zip((0, 2), fans, strict=True):
+        assert np.allclose(fan.opacities, levels(attention[1][:, head])) and fan.colours == [ORANGE]
 
 
 # --- the neuron view
@@ -116,10 +210,16 @@ def test_model_view_has_the_lines_where_bertviz_has_them():
 
 @pytest.fixture(scope="module")
 def neurons():
-    """A neuron view with token 3 of 5 chosen, and its query and key vectors, each (tokens, head_dim)."""
-    view = neuron_view(small_bert(), Words(), "w5 w6 w7", layer=1, head=2, token=3)
-    query, key = vectors(data_of(view)["attention"][0])
-    return view, query[1, 2], key[1, 2]
+    """A neuron view with token 3 of 5 chosen, and its query and key vectors by hand, each (tokens, head_dim)."""
+    model = small_bert().double()
+    with torch.no_grad():
+        inputs = Words()("w5 w6 w7")
+        states = model(**inputs, output_hidden_states=True).hidden_states[1][0]
+        attention = model.encoder.layer[1].attention.self
+        query, key = (
+            part(states)[:, 12:18] for part in (attention.query, attention.key)
+        )  # head 2 of width 6
+    return neuron_view(model, Words(), "w5 w6 w7", layer=1, head=2, token=3), query, key
 
 
 def colours_of_bertviz():
@@ -127,125 +227,220 @@ def colours_of_bertviz():
     script = (
         metadata.distribution("bertviz").locate_file("bertviz/neuron_view.js").read_text(encoding="utf-8")
     )
-    return dict(
-        re.findall(r"'(\w+)': [\"']([#\w]+)[\"']", script.partition("'light': {")[2].partition("}")[0])
-    )
+    light = script.partition("'light': {")[2].partition("}")[0]
+    return dict(re.findall(r"'(\w+)': [\"']([#\w]+)[\"']", light))
 
 
 def test_cells_have_bertvizs_colours(neurons):
     """In its page a cell is as opaque as tanh(|number| / 4), in one colour from 0 on and in another below."""
     view, query, key = neurons
-    (axes,) = view.draw().axes
     scores = (key @ query[3] / 6**0.5)[:, None]
     expected = [row for token in zip(key, query[3] * key, scores, strict=True) for row in token] + [query[3]]
     assert torch.cat([row.sign() for row in expected]).unique().tolist() == [-1, 1]
     picture, colours = image(view), colours_of_bertviz()
-    for strip, numbers in zip(axes.images, expected, strict=True):
-        left, right, *ends = strip.get_extent()
-        for index, number in enumerate(numbers):
-            x = left + (right - left) * (index + 0.5) / len(numbers)
-            colour = over_white(colours["pos" if number >= 0 else "neg"], torch.tanh(number.abs() / 4))
-            assert (pixel(picture, view, x, sum(ends) / 2) - colour).abs().max() < 12, (index, number)
+    for strip, numbers in zip(shapes(view, Cells), expected, strict=True):
+        for index, number in enumerate(numbers.tolist()):
+            x = strip.x + strip.width * (index + 0.5) / len(numbers)
+            colour = over_white(colours["pos" if number >= 0 else "neg"], np.tanh(abs(number) / 4))
+            assert np.abs(pixel(picture, view, x, strip.y + 10) - colour).max() < 8, (index, number)
 
 
 def test_softmax_is_shown_in_digits_and_as_bertvizs_shades(neurons):
     view, query, key = neurons
-    (axes,) = view.draw().axes
-    scores = (key @ query[3] / 6**0.5).tolist()
-    weights = torch.softmax(torch.tensor(scores), dim=0).tolist()
+    scores = key @ query[3] / 6**0.5
+    weights = torch.softmax(scores, dim=0).tolist()
     rows = {}
-    for text in axes.texts:
-        rows.setdefault(text.get_position()[1], []).append((text.get_position()[0], text.get_text()))
-    rows = [[text for _, text in sorted(rows[y])] for y in sorted(rows)[1:]]  # below the headings
-    for row, word, score, weight in zip(rows, ("w0", "w5", "w6", "w7", "w1"), scores, weights, strict=True):
-        assert row == [word, f"{score:.2f}", f"{weight:.2f}", word]
-    shade = to_rgb(colours_of_bertviz()["text_highlight_right"])
-    for box, weight in zip((box for box in axes.patches if box.get_fill()), weights, strict=True):
-        assert box.get_facecolor() == pytest.approx((*shade, weight))
+    for text in shapes(view, Text):
+        rows.setdefault(text.y, []).append((text.x, text.text))
+    rows = [[text for _, text in sorted(rows[y])] for y in sorted(rows)[3:]]  # below the headings
+    words = ("w0", "w5", "w6", "w7", "w1")
+    for row, word, score, weight in zip(rows, words, scores.tolist(), weights, strict=True):
+        assert row == [word, f"{score:.2f}", f"{weight:.3f}", word]
+    shade = colours_of_bertviz()["text_highlight_right"]
+    shades = [box.opacity for box in shapes(view, Box) if box.colour == shade]
+    assert shades == pytest.approx(weights, abs=1e-5)
 
 
 def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weight(neurons):
     """bertviz draws its lines in blue with the opacity tanh(1.8 × weight)."""
     view, query, key = neurons
-    (lines,) = view.draw().axes[0].collections
-    expected = torch.tanh(1.8 * torch.softmax(key @ query[3] / 6**0.5, dim=0))
-    assert lines.get_colors()[:, 3] == pytest.approx(expected.tolist(), abs=1e-6)
-    assert {tuple(colour) for colour in lines.get_colors()[:, :3]} == {
-        to_rgb(colours_of_bertviz()["connector"])
-    }
-    starts, ends = zip(*((line[0][1], line[-1][1]) for line in lines.get_segments()), strict=True)
-    assert set(starts) == {ends[3]} and list(ends) == sorted(set(ends))
+    connector = ImageColor.getrgb(colours_of_bertviz()["connector"])
+    parts = [box for box in shapes(view, Box) if ImageColor.getrgb(box.colour) == connector]
+    expected = torch.tanh(1.8 * torch.softmax(key @ query[3] / 6**0.5, dim=0)).tolist()
+    strips = [strip.y + 10 for strip in shapes(view, Cells) if len(strip.colours) == 6]
+    for i, strong in enumerate(expected):
+        first, down, last = parts[3 * i : 3 * i + 3]
+        assert [part.opacity for part in (first, down, last)] == pytest.approx([strong] * 3, abs=1e-5)
+        assert first.y + 1 == strips[-1] and last.y + 1 == strips[2 * i]  # from the query's row to the key's
+        assert first.x + first.width >= down.x and last.x <= down.x + down.width
+        ends = sorted([first.y + first.height, last.y + last.height])
+        assert down.height == pytest.approx(max(0, ends[1] - ends[0] - 2))
+
+
+def test_picture_of_masked_keys_says_so():
+    view = neuron_view(small_bert(is_decoder=True), Words(), "w5 w6", token=1)
+    assert [text.text for text in shapes(view, Text)].count("masked") == 2
 
 
 # --- all of them
 
 PICTURES = {
     "head": lambda: head_view(weights(), names(4)),
+    "many heads": lambda: head_view(weights(heads=30), names(4)),
     "encoder-decoder": lambda: head_view(**stacks()),
     "model": lambda: model_view(weights(), names(4)),
     "neuron": lambda: neuron_view(small_bert(), Words(), "w5 w6 w7"),
 }
 
 
-def boxes(figure):
-    """Where each text of a picture stands, by itself: (text, box)."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    return [(text.get_text(), text.get_window_extent(renderer)) for ax in figure.axes for text in ax.texts]
+def box_of(text):
+    """Where a text stands: left, top, right, bottom."""
+    anchor = {"left": "ls", "center": "ms", "right": "rs"}[text.anchor]
+    left, top, right, bottom = _font(text.style, text.size).getbbox(text.shown, anchor=anchor)
+    if text.upwards:
+        left, top, right, bottom = top, -right, bottom, -left
+    return text.x + left, text.y + top, text.x + right, text.y + bottom
 
 
 @pytest.mark.parametrize("kind", PICTURES)
 def test_no_text_covers_another_or_leaves_the_picture(kind):
-    figure = PICTURES[kind]().draw()
-    found = boxes(figure)
-    assert found and all(figure.bbox.fully_contains(*corner) for _, box in found for corner in box.corners())
-    for (one, box), (other, its) in itertools.combinations(found, 2):
-        assert not box.overlaps(its), f"{one} covers {other}"
+    view = PICTURES[kind]()
+    found = [(text.text, box_of(text)) for text in shapes(view, Text)]
+    assert found
+    for text, (left, top, right, bottom) in found:
+        assert left >= 0 and top >= 0 and right <= view.sheet.width and bottom <= view.sheet.height, text
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], f"{one} covers {other}"
 
 
-def middle(box):
-    return ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+@pytest.mark.parametrize("kind", PICTURES)
+def test_a_text_is_painted_where_it_stands(kind):
+    """Turned or not, each is dark there, and without texts the picture is not."""
+    view = PICTURES[kind]()
+    view.sheet.shapes = shapes(view, Text)
+    picture = np.array(image(view).convert("L"))
+    for text in view.sheet.shapes:
+        left, top, right, bottom = (round(side * view.sheet.sharpness) for side in box_of(text))
+        assert (picture[top:bottom, left:right] < 200).any() or text.colour == "white", text.text
+        picture[top - 2 : bottom + 2, max(0, left - 2) : right + 2] = 255
+    assert picture.min() > 200
 
 
 def test_headings_stand_over_what_they_name():
-    figure = PICTURES["head"]().draw()
-    at = {text: middle(box) for text, box in boxes(figure)}
-    (line, *_), ends = figure.axes[0].collections[0].get_segments(), figure.axes[0].transData
-    (left, _), (right, _) = ends.transform(line)
-    assert (at["0"][0] + at["2"][0]) / 2 == pytest.approx((left + right) / 2, abs=2) and at["0"][0] < at["1"][
-        0
-    ]
-    assert at["query"][0] < left < at["0"][0] < at["2"][0] < right < at["key"][0]
-
-    figure = PICTURES["neuron"]().draw()
-    at = {text: middle(box) for text, box in boxes(figure)}
-    columns = sorted({tuple(strip.get_extent()[:2]) for strip in figure.axes[0].images})
-    for heading, (left, right) in zip(("query q", "key k", "q × k (each number)"), columns, strict=False):
-        assert at[heading][0] == pytest.approx((left + right) / 2, abs=2)
-    (_, end), box = columns[3], next(box for box in figure.axes[0].patches if box.get_fill())
-    assert (
-        columns[3][0]
-        < at["q·k / √d"][0]
-        < end + 40
-        < box.get_x()
-        < at["softmax"][0]
-        < box.get_x() + box.get_width()
-    )
-
-    figure = PICTURES["model"]().draw()
-    found = [(text, *middle(box)) for text, box in boxes(figure)]
-    names_of_heads, names_of_layers = found[2:5], found[:2]
-    (_, x, above), (_, aside, y) = found[5:]
-    assert [text for text, *_ in found] == ["0", "1", "0", "1", "2", "head (index)", "layer (index)"]
-    assert x == pytest.approx(names_of_heads[1][1], abs=2) and above > names_of_heads[1][2]
-    assert (
-        y == pytest.approx(sum(y for *_, y in names_of_layers) / 2, abs=2) and aside < names_of_layers[0][1]
-    )
-    for place, lines in enumerate(figure.axes[0].collections):
-        box = lines.get_datalim(figure.axes[0].transData).transformed(figure.axes[0].transData)
-        assert middle(box)[0] == pytest.approx(names_of_heads[place % 3][1], abs=3)
-        assert middle(box)[1] == pytest.approx(names_of_layers[place // 3][2], abs=3)
+    view = PICTURES["head"]()
+    at = {text.text: text for text in shapes(view, Text)}
+    (fan,) = shapes(view, Fan)
+    assert at["query"].x < fan.left < fan.right < at["key"].x and at["query"].y < fan.top
+    view = PICTURES["model"]()
+    fans, texts = shapes(view, Fan), [text for text in shapes(view, Text) if text.text.isdigit()]
+    for head in range(3):
+        over = next(text for text in texts if text.text == str(head) and text.y < fans[0].top)
+        assert over.x == pytest.approx((fans[head].left + fans[head].right) / 2, abs=3)
+    for layer in range(2):
+        middle = fans[3 * layer].top + 1.5 * fans[0].step
+        assert any(
+            text.text == str(layer) and text.x < fans[0].left and abs(text.y - 5 - middle) < 3
+            for text in texts
+        )
 
 
 @pytest.mark.filterwarnings("error")
 def test_signs_that_fonts_lack_and_signs_of_formulas_are_drawn_without_a_complaint():
-    assert image(head_view(weights(1, 1, len(HOSTILE)), HOSTILE)).height > 100
+    view = head_view(weights(1, 1, len(HOSTILE)), HOSTILE)
+    assert image(view).height > 100
+    for kind in ("svg", "pdf"):
+        assert len(view.sheet.vector(kind)) > 1000
+
+
+def test_colours_of_a_png_are_those_that_were_composed():
+    """Whether 256 colours are enough or not: no pale line grey, none broken."""
+    torch.manual_seed(1)
+    attention = [torch.randn(1, 12, 13, 13).mul(2).softmax(-1) for _ in range(12)]
+    for view in (
+        head_view(attention, names(13)),
+        head_view(attention, names(13), heads=[4]),
+        model_view(attention, names(13)),
+    ):
+        view.sheet.shapes = shapes(view, Fan)
+        size = [round(side * view.sheet.sharpness) for side in (view.sheet.height, view.sheet.width)]
+        composed = np.ones((*size, 3), np.float32)
+        for fan in view.sheet.shapes:
+            fan.paint(composed, view.sheet.sharpness)
+        apart = np.linalg.norm(lab(255 * composed) - lab(image(view)), axis=-1)
+        assert apart.mean() < 0.8 and apart.max() < 8
+        assert len(view.png) < 400_000
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
+@pytest.mark.parametrize("kind", ["head", "heads", "model"])
+def test_picture_shows_what_the_page_shows(kind, tmp_path):
+    """Lines and tokens of the real model: the mean distance of their colours is below 1 (CIE76)."""
+    tokenizer, model = load()
+    attention, tokens, _ = pair(tokenizer, model)
+    view = {
+        "head": lambda: head_view(attention, tokens, display_mode="light", layer=3, heads=[1]),
+        "heads": lambda: head_view(attention, tokens, display_mode="light"),
+        "model": lambda: model_view(attention, tokens, display_mode="light"),
+    }[kind]()
+    view.sheet.sharpness = 2  # a whole number, so that the page's canvas too has whole pixels
+    with playwright.sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        window = {"width": round(view.sheet.width) + 16, "height": 1500}
+        page = browser.new_page(viewport=window, device_scale_factor=2)
+        page.goto(view.save(tmp_path / "view.html").as_uri())
+        page.wait_for_selector("#vis canvas", state="attached")
+        shown = Image.open(io.BytesIO(page.locator("#vis").screenshot())).convert("RGB")
+        browser.close()
+    below = (
+        0 if kind == "model" else shapes(view, Fan)[0].top - 22.5 / 2 - 24
+    )  # menus and squares stand above
+    picture = image(view)
+    picture = picture.crop((0, round(2 * below), picture.width, picture.height))
+    height = min(shown.height, picture.height)
+    apart = lab(shown.crop((0, 0, picture.width, height))) - lab(picture.crop((0, 0, picture.width, height)))
+    assert height > 500 and np.linalg.norm(apart, axis=-1).mean() < 1
+
+
+# --- files
+
+
+def test_save_writes_what_the_suffix_says(tmp_path):
+    view = head_view(weights(heads=2), ["é", "<b>", "c", "d"], heads=[0, 1])
+    assert view.save(tmp_path / "view.html").read_text(encoding="utf-8") == view.html
+    assert view.save(tmp_path / "view.PNG").read_bytes() == view.png
+    assert view.save(str(tmp_path / "view.pdf")).read_bytes().startswith(b"%PDF")
+    drawing = ElementTree.parse(view.save(tmp_path / "view.svg"))
+    texts = [part.text for part in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"é", "<b>", "c", "d", "query", "key", "0", "1"} <= set(texts)
+    lines = [part.get("style", "") for part in drawing.iter("{http://www.w3.org/2000/svg}path")]
+    for head, colour in enumerate((BLUE, ORANGE)):
+        opacities = [
+            re.search(r"stroke-opacity: ([\d.]+)", style) for style in lines if f"stroke: {colour}" in style
+        ]
+        expected = levels(weights(heads=2)[0][0, head]) ** 2
+        assert sorted(float(found[1]) for found in opacities) == pytest.approx(
+            sorted(expected[expected >= 1 / 512]), abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", ["view.txt", "view", "view.html.gz", ".html"])
+def test_save_refuses_another_suffix_by_name(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"\.html.*\.png.*\.svg.*\.pdf.*'{re.escape(name)}'"):
+        head_view(weights(), names(4)).save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+@pytest.mark.parametrize("view", ["head", "model", "neuron"])
+def test_same_view_gives_the_same_file(view, kind):
+    assert PICTURES[view]().sheet.vector(kind) == PICTURES[view]().sheet.vector(kind)
+
+
+def test_a_view_is_displayed_without_matplotlib():
+    """Its import would take longer than all the rest."""
+    shown = "view([torch.full((1, 2, 3, 3), 1 / 3)], ['a', 'b', 'c'])._repr_mimebundle_()"
+    code = "import sys, torch; from utils.views import head_view, model_view\n"
+    code += f"for view in (head_view, model_view): {shown}\nprint('matplotlib' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, text=True)
+    assert ran.stdout == "False\n", ran.stderr

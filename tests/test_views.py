@@ -1,13 +1,16 @@
 """The views room but for its pictures: pages that hold what the tensor holds, and what is refused."""
 
 import base64
+import inspect
 import io
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import metadata
 from pathlib import Path
 
 import bertviz
@@ -21,7 +24,9 @@ from view_samples import HOSTILE, SENTENCES, Words, data_of, names, small_bert, 
 from utils.attention import use_fused_attention
 from utils.encoder import Encoder
 from utils.views import head_view, model_view, neuron_view
+from utils.views.ink import COLOURS, opacity, strength
 from utils.views.page import View
+from utils.views.tokens import prettify, word_numbers
 
 ROOT = Path(__file__).parent.parent
 HALF_A_LEVEL = 0.5 / 255 + 1e-12
@@ -118,8 +123,9 @@ def test_notebook_gets_page_picture_and_text(monkeypatch):
     live, metadata = view._repr_mimebundle_()
     assert set(live) == {"text/html", "image/png", "text/plain"}
     assert base64.b64decode(live["image/png"]) == view.png
-    size = Image.open(io.BytesIO(view.png)).size  # two pixels for one of the page
-    assert metadata["image/png"] == {"width": size[0] / 2, "height": size[1] / 2}
+    size = Image.open(io.BytesIO(view.png)).size  # more pixels than the page has, in the same shape
+    shown = [metadata["image/png"][side] for side in ("width", "height")]
+    assert size[0] > shown[0] and size[0] / size[1] == pytest.approx(shown[0] / shown[1], rel=0.01)
     assert 'sandbox="allow-scripts"' in live["text/html"] and f'title="{view}"' in live["text/html"]
     assert f"min-height:{view.height}px" in live["text/html"]
     monkeypatch.setenv("COURSE_STATIC_VIEWS", "1")
@@ -174,7 +180,146 @@ def test_from_129_tokens_on_a_warning_is_given_once(recwarn):
     assert "16,641 lines" in str(warned.message) and warned.filename == __file__
 
 
+# --- the tokens
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"), [(head_view, bertviz.head_view), (model_view, bertviz.model_view)]
+)
+def test_arguments_are_bertvizs_in_bertvizs_order(own, theirs):
+    given, expected = (list(inspect.signature(view).parameters) for view in (own, theirs))
+    assert [name for name in given if name in expected] == [
+        name for name in expected if name != "html_action"
+    ]
+
+
+MARKED = ["<s>", "Ġthe", "un", "Ġa", "▁b", "c", "d</w>", "##e", "Ġ"]
+
+
+def test_marks_of_a_tokenizer_are_left_out_as_in_bertviz():
+    """But for a mark alone, which bertviz leaves empty, and for spaces before a word."""
+    shown = prettify(MARKED)
+    assert shown[:-1] == [token.strip() for token in bertviz.util.format_special_chars(MARKED)][:-1]
+    assert shown[-1] == "␣"
+    for view in (head_view, model_view):
+        (panel,) = data_of(view(weights(tokens=9), MARKED))["attention"]
+        assert panel["left_text"] == panel["right_text"] == shown
+        (panel,) = data_of(view(weights(tokens=9), MARKED, prettify_tokens=False))["attention"]
+        assert panel["left_text"] == MARKED
+
+
+def test_words_are_those_of_the_tokenizer(bert):
+    tokenizer, _ = bert
+    inputs = tokenizer("Unbelievably photogenic: the foliage, isn't it?", "Chrysanthemums.")
+    tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"])
+    found = word_numbers(tokens)
+    assert any(token.startswith("##") for token in tokens)
+    expected = list(
+        zip(inputs.word_ids(), inputs.sequence_ids(), strict=True)
+    )  # (None, None) for special tokens
+    for first, second in itertools.pairwise(range(len(tokens))):
+        same = expected[first] == expected[second] != (None, None)
+        assert (found[first] == found[second]) == same
+
+
+@pytest.mark.parametrize(
+    ("tokens", "numbers"),
+    [
+        (["<s>", "The", "Ġun", "bel", "iev", "able", "Ġend", "</s>"], [0, 1, 2, 2, 2, 2, 3, 4]),
+        (["▁The", "▁un", "believ", "able", "▁end", "</s>"], [0, 1, 1, 1, 2, 3]),
+        (["the</w>", "un", "believ", "able</w>", "end</w>"], [0, 1, 1, 1, 2]),
+        (["[CLS]", "##s", "a", "##b", "[SEP]", "##c"], [0, 1, 2, 2, 3, 4]),
+        (["[CLS]", "a", "b", "[SEP]"], None),  # no token is only a part of a word
+        (["▁a", "▁b"], None),
+        (["##"], None),
+        ([], None),
+    ],
+)
+def test_a_word_begins_where_the_marks_say(tokens, numbers):
+    assert word_numbers(tokens) == numbers
+
+
+def test_page_knows_words_and_special_tokens_of_either_side():
+    given = stacks() | {"encoder_tokens": ["[CLS]", "a", "##b", "c", "[SEP]"]}
+    _, decoder, cross = data_of(head_view(**given))["attention"]
+    assert not {"left_words", "left_special"} & set(decoder) | {"left_words", "left_special"} & set(cross)
+    assert (cross["right_words"], cross["right_special"]) == ([0, 1, 1, 2, 3], [0, 4])
+    page = model_view(**given).html
+    assert "Hide [CLS], [SEP]</label>" in page and 'id="words"' in page
+    page = head_view(weights(), names(4)).html
+    assert 'id="hide"' not in page and 'id="words"' not in page
+
+
+def test_head_view_holds_the_chosen_layers():
+    attention = weights(layers=4)
+    data = data_of(head_view(attention, names(4), include_layers=[3, 1]))
+    assert (data["include_layers"], data["layer"]) == ([3, 1], 3)
+    expected = torch.cat(attention)[[3, 1]].double()
+    assert (drawn(data["attention"][0]) - expected).abs().max() <= HALF_A_LEVEL
+    assert data_of(head_view(attention, names(4), include_layers=[3, 1], layer=1))["layer"] == 1
+
+
+# --- the ink
+
+
+def luminance(colour):
+    """Of WCAG 2: https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
+    return (linear(colour) * torch.tensor([0.2126, 0.7152, 0.0722])).sum().item()
+
+
+def linear(colour):
+    levels = torch.tensor([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return torch.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+
+
+# What is seen without the cones for red, green, blue, by Machado et al. (2009), table 1, severity 1.
+WITHOUT = {
+    "none": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("cones", WITHOUT)
+def test_twelve_colours_are_told_apart(cones):
+    colours = [(torch.tensor(WITHOUT[cones]) @ linear(colour)).clamp(0, 1) for colour in COLOURS]
+    sides = torch.tensor([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    lab = []
+    for colour in colours:
+        x, y, z = (sides @ colour / torch.tensor([0.9505, 1, 1.0888])) ** (1 / 3)
+        lab.append(torch.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)]))
+    distances = torch.pdist(torch.stack(lab))
+    assert len(set(COLOURS)) == 12 and distances.min() > (30 if cones == "none" else 17)
+
+
+def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
+    for colour in COLOURS:
+        assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3 and (luminance(colour) + 0.05) / 0.05 >= 3
+    for heads in (1, 12):
+        assert opacity(1.0, strength(heads)) == 1 and opacity(0.0, strength(heads)) == 0
+    assert opacity(0.3) == pytest.approx(0.3)
+    assert opacity(0.3, strength(1)) == pytest.approx(0.3) and opacity(0.3, strength(12)) == pytest.approx(
+        0.09
+    )
+
+
+def test_a_line_is_as_wide_as_in_bertvizs_head_view():
+    script = metadata.distribution("bertviz").locate_file("bertviz/head_view.js").read_text(encoding="utf-8")
+    width = re.search(r'append\("line"\).*?"stroke-width", ([\d.]+)', script, flags=re.DOTALL)[1]
+    assert data_of(head_view(weights(), names(4)))["line"] == float(width)
+
+
 # --- the model view
+
+
+def test_panels_of_the_grid_are_those_of_bertviz():
+    given = stacks()
+    theirs = params(bertviz.model_view(**given, html_action="return").data)
+    for own, their in zip(data_of(model_view(**given))["attention"], theirs, strict=True):
+        assert all(own[key] == their[key] for key in ("name", "left_text", "right_text"))
+        assert (drawn(own) - torch.tensor(their["attn"])).abs().max() <= HALF_A_LEVEL
+    assert str(model_view(**given, include_heads=[1])).startswith("Model view: encoder 5 × 5, decoder 3 × 3,")
 
 
 def test_model_view_holds_the_chosen_layers_and_heads():
@@ -198,18 +343,10 @@ def test_model_view_is_as_high_as_what_bertviz_draws(layers, heads, tokens):
     small = 84 / max(heads, min(heads, 6)) * tokens + 2 * 5
     needed = max(20 + layers * small, 25 + 2 * 15 + tokens * 18)
     height = model_view(weights(layers, heads, tokens), names(tokens)).height
-    assert needed <= height <= needed + 90
+    assert needed <= height <= needed + 120
 
 
 # --- the neuron view
-
-
-def relative_encoder():
-    encoder = Encoder(small_bert().config, positions="relative")
-    for name, weight in encoder.named_parameters():
-        if "attention" in name:
-            weight.data.normal_(generator=torch.Generator().manual_seed(0))
-    return encoder
 
 
 def broken_bert():
@@ -297,6 +434,11 @@ def of_bert(*texts, **choice):
     return neuron_view(BERT, Words(), *texts, **choice)
 
 
+def attend():
+    """What PyTorch's layer returns as its weights: the mean of its heads."""
+    return torch.nn.MultiheadAttention(6, 3, batch_first=True)(*[torch.ones(1, 4, 6)] * 3)[1]
+
+
 class Untyped(Words):
     def __call__(self, *texts, return_tensors):
         return {"input_ids": super().__call__(*texts)["input_ids"]}
@@ -319,6 +461,18 @@ REFUSED = [
     ("scores", lambda: head_view(same(3.0, 1, 2, 2), T[:2]), ValueError, "0 to 1"),
     ("above 1", lambda: head_view(same(1.002, 1, 2, 2), T[:2]), ValueError, "0 to 1"),
     ("below 0", lambda: head_view(same(-0.002, 1, 2, 2), T[:2]), ValueError, "0 to 1"),
+    ("generate()", lambda: head_view([A, A], T), TypeError, "2 steps, as generate"),
+    ("a layer", lambda: head_view(A[0], T), TypeError, r"\(1, 3, 4, 4\).*pass \[attn_weights\]"),
+    (
+        "MultiheadAttention",
+        lambda: head_view(attend(), T),
+        TypeError,
+        r"\(1, 4, 4\).*average_attn_weights=False",
+    ),
+    ("its weights", lambda: head_view([attend()], T), ValueError, r"\(1, 4, 4\).*average_attn_weights=False"),
+    ("a matrix", lambda: head_view([A[0][0, 0]], T), ValueError, r"\(4, 4\).*outputs.attentions"),
+    ("an image", lambda: head_view(A, None), TypeError, "patches of an image"),
+    ("layer left out", lambda: head_view(A, T, layer=0, include_layers=[1]), ValueError, "0 is not among.*1"),
     ("no tokens", lambda: head_view(A), TypeError, "attention needs tokens"),
     ("a text for tokens", lambda: head_view(A, "abcd"), TypeError, "attention needs tokens"),
     ("ids for tokens", lambda: head_view(A, [1, 2, 3, 4]), TypeError, "convert_ids_to_tokens"),
@@ -344,7 +498,13 @@ REFUSED = [
     ("no source", lambda: of_stacks(encoder_tokens=None), TypeError, f"{ENCODER} needs encoder_tokens"),
     ("no target", lambda: of_stacks(decoder_tokens=None), TypeError, f"{DECODER} needs decoder_tokens"),
     ("unequal lengths", lambda: of_stacks(**THREE_OF_SIX), ValueError, f"{CROSS} has 3 .* 5 .*3 dec.* 6 enc"),
-    ("unequal depths", lambda: of_stacks(**{DECODER: weights(1, 3, 3)}), ValueError, r"\(2, 3\).*\(1, 3\)"),
+    ("grid of two kinds", lambda: model_view(A, T, **stacks()), ValueError, f"attention, tokens is.*{CROSS}"),
+    (
+        "unequal depths",
+        lambda: of_stacks(**{DECODER: weights(1, 3, 3)}),
+        ValueError,
+        r"\(2, 3\).*\(1, 3\).*deep",
+    ),
     ("unequal heads", lambda: of_stacks(**{CROSS: weights(2, 4, 3, 5)}), ValueError, r"\(2, 3\).*\(2, 4\)"),
     ("cross scores", lambda: of_stacks(**{CROSS: same(9.0, 3, 3, 5) * 2}), ValueError, f"{CROSS} .*0 to 1"),
     ("model view: no layers", lambda: model_view((), T), ValueError, "eager"),
@@ -353,11 +513,19 @@ REFUSED = [
     ("model view: B", lambda: model_view(A, T, 4), ValueError, "is 4.*1 and 3"),
     ("many lines", lambda: model_view(same(0.0, 8, 75, 75) * 9, names(75)), ValueError, "405,000 .*400,000"),
     ("neuron view: a name", lambda: neuron_view("bert", Words(), "w5"), TypeError, "not str"),
-    ("no queries", lambda: neuron_view(BERT.embeddings, Words(), "w5"), TypeError, "query.*BertEmbeddings"),
-    ("positions", lambda: neuron_view(relative_encoder(), Words(), "w5 w6"), ValueError, "relative position"),
-    ("a mask", lambda: neuron_view(small_bert(is_decoder=True), Words(), "w5"), ValueError, "differ from"),
+    (
+        "no attention",
+        lambda: neuron_view(BERT.pooler, inputs={"hidden_states": torch.zeros(1, 4, 24)}, tokens=T),
+        TypeError,
+        "BertPooler .*no attention",
+    ),
     ("NaN in the model", lambda: neuron_view(broken_bert(), Words(), "w5"), ValueError, "NaN"),
-    ("B without a type", lambda: neuron_view(BERT, Untyped(), "w5", "w6"), ValueError, "token_type_ids"),
+    (
+        "B without a type",
+        lambda: neuron_view(BERT, Untyped(), "w5", "w6"),
+        ValueError,
+        "where sentence B begins",
+    ),
     ("an empty text", lambda: of_bert(" "), ValueError, "sentence_a"),
     ("an empty B", lambda: of_bert("w5", ""), ValueError, "sentence_b"),
     ("a list of texts", lambda: of_bert(["w5"]), TypeError, "sentence_a.*list"),

@@ -1,17 +1,16 @@
 """The page of a view, which needs no network, and the frame that shows it before its static picture.
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
-from a server. Here its drawing code runs unchanged inside one self-contained page, `page.html`: d3 and jQuery are in
-the page, and the numbers are packed as bytes.
+from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 and jQuery are in the page,
+and the numbers are packed as bytes. A function of `head.js`, `model.js` or `neuron.js` takes the place of bertviz's
+function of that name: this is how lines come to lie on a canvas.
 """
 
 import base64
 import html
-import io
 import json
 import os
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,11 +18,11 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
-from PIL import Image
 
+from . import ink
 from .panels import read_sentence_b_start
 
-SHADES = {"light": "white", "dark": "black"}  # display_mode and the ground that bertviz draws on
+MODES = ("auto", "light", "dark")
 
 
 @dataclass
@@ -36,33 +35,39 @@ class View:
     text: str  # one line that says what is drawn
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
-    draw: Callable  # () -> a matplotlib Figure, the static picture
-    sharpness: float = 2  # pixels of the picture for one of the page
+    draw: Callable  # () -> the static picture, a `Sheet`
     width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
 
     @cached_property
+    def sheet(self):
+        return self.draw()
+
+    @cached_property
     def png(self):
-        """The static picture as a PNG: more pixels than the page has keep lines sharp, 256 colours keep it small."""
-        drawn, small = io.BytesIO(), io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
-            self.draw().savefig(drawn, dpi=100 * self.sharpness, facecolor="white")
-        picture = Image.open(drawn).convert("RGB")
-        picture = picture.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        picture.save(small, "PNG", optimize=True)
-        return small.getvalue()
+        """The static picture."""
+        return self.sheet.png()
 
     def save(self, path):
-        """Write the interactive page to a file that any browser opens, and return its path.
+        """Write what the suffix of the path asks for, and return the path.
 
-        Raises OSError when the file cannot be written.
+        .html is the interactive page, which any browser opens. .png, .svg and .pdf are the static picture; the lines
+        and letters of the last two stay sharp at any size. Raises ValueError for another suffix, and OSError when the
+        file cannot be written.
         """
         path = Path(path)
+        kind = path.suffix.lower()
+        if kind not in (".html", ".png", ".svg", ".pdf"):
+            raise ValueError(
+                f"save writes a page (.html) or a picture (.png, .svg, .pdf), as the end of the name says. "
+                f"{path.name!r} ends otherwise."
+            )
+        make = {".html": self.html.encode, ".png": lambda: self.png}
+        content = make.get(kind, lambda: self.sheet.vector(kind[1:]))()
         try:
-            path.write_text(self.html, encoding="utf-8")
+            path.write_bytes(content)
         except OSError as error:
             raise OSError(
-                f"The page cannot be written to {path} ({error.strerror}). Give a path in another folder."
+                f"The view cannot be written to {path} ({error.strerror}). Give a path in another folder."
             ) from None
         return path
 
@@ -71,31 +76,39 @@ class View:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         picture = base64.b64encode(self.png).decode("ascii")
-        width, height = (round(side / self.sharpness) for side in Image.open(io.BytesIO(self.png)).size)
+        width, height = round(self.sheet.width), round(self.sheet.height)
         data = {"text/plain": self.text, "image/png": picture}
         if os.environ.get("COURSE_STATIC_VIEWS") != "1":
             data["text/html"] = _frame(self, picture, width)
         return data, {"image/png": {"width": width, "height": height}}
 
 
-def make_page(kind, title, menus, data, display_mode):
+def make_page(kind, title, menus, data, display_mode, controls=""):
     """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
-    if display_mode not in SHADES:
-        raise ValueError(f'display_mode is "light" or "dark", not {display_mode!r}.')
+    if display_mode not in MODES:
+        raise ValueError(f'display_mode is "auto", "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
         menus += menu("filter", "Attention", data["attention"])
-    data |= {"kind": kind, "default_filter": "0", "root_div_id": "view", "display_mode": display_mode}
+    menus += controls
+    data |= {
+        "kind": kind,
+        "colours": ink.COLOURS,
+        "strengths": [ink.strength(heads) for heads in (1, 2)],
+        "line": ink.LINE,
+        "default_filter": "0",
+        "root_div_id": "view",
+        "display_mode": display_mode,
+    }
     parts = {
         "title": html.escape(title),
-        "mode": display_mode,
         "menus": menus,
-        "background": SHADES[display_mode],
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
-        "bertviz": _bertviz(f"{kind}_view.js"),
+        "common": _own("common.js"),
+        "drawing": _drawing_code(kind),
     }
-    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    page = _own("page.html")
     # In one pass, so that no part is searched again.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
 
@@ -108,21 +121,80 @@ def menu(name, label, choices=()):
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
 
-def _bertviz(script):
-    """Return bertviz's drawing code, without the addresses it would fetch its libraries from."""
-    code = _library("bertviz", f"bertviz/{script}").replace("PYTHON_PARAMS", "window.bertviz_params")
-    return re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+def make_controls(panels, mean):
+    """Return the HTML of what changes the drawing. mean: whether the means of heads and of layers can be added."""
+    sides = [value for panel in panels for value in panel.sides.items()]
+    special = sorted({panel_token for panel in panels for panel_token in _special(panel)})
+    ticks = [("mean", "Means")] if mean else []
+    ticks += [("words", "Words")] if any(name.endswith("_words") for name, _ in sides) else []
+    ticks += [("hide", f"Hide {', '.join(special)}")] if special else []
+    strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
+    boxes = [
+        f'<label><input type="checkbox" id="{name}"> {html.escape(label)}</label>' for name, label in ticks
+    ]
+    return "".join([strength, *boxes])
+
+
+def _special(panel):
+    """Return the text of the special tokens in a panel."""
+    tokens = {"left": panel.query_tokens, "right": panel.key_tokens}
+    return [tokens[side][index] for side in tokens for index in panel.sides.get(f"{side}_special", ())]
+
+
+@lru_cache
+def _own(name):
+    """Return a file of this folder, without indentation and comments."""
+    return _without_comments(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+@lru_cache
+def _drawing_code(kind):
+    """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
+
+    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz
+    would fetch its libraries from.
+    """
+    own = _own(f"{kind}.js")
+    code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
+    code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
+    code = re.sub(
+        r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code
+    )  # sizes that may depend on the page's width
+    code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
+    code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
+        code = _without_function(code, name)
+    return f"{code}\n{own}\n}});"
+
+
+def _without_function(code, name):
+    """Return code without its function of this name."""
+    start = code.find(f"function {name}(")
+    if start < 0:
+        return code
+    end, depth = code.index("{", start), 0
+    while True:
+        depth += {"{": 1, "}": -1}.get(code[end], 0)
+        end += 1
+        if not depth:
+            return code[:start] + code[end:]
 
 
 @lru_cache
 def _library(package, path):
-    """Return a JavaScript file of an installed package, without indentation and without lines that only comment."""
+    """Return a JavaScript file of an installed package."""
     try:
         file = Path(metadata.distribution(package).locate_file(path))
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        code = file.read_text(encoding="utf-8")
     except (metadata.PackageNotFoundError, OSError):
         message = f"The views need {path} of the package {package}. Run `pip install {package}`."
         raise ImportError(message) from None
+    return _without_comments(code)
+
+
+def _without_comments(code):
+    """Return code without indentation and without lines that only comment."""
+    lines = [re.sub("; // .*", ";", line.strip()) for line in code.splitlines()]
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
 
 
@@ -137,6 +209,7 @@ def _frame(view, picture, width):
         f'<div style="display:grid;{room}">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
+        f"""onload="this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*')" """
         f"srcdoc='{page}'></iframe></div>"
     )
 
@@ -173,10 +246,5 @@ def _pack(panel):
         "left_text": panel.query_tokens,
         "right_text": panel.key_tokens,
         "shape": list(levels.shape),
-        "weights": base64.b64encode(bytes(levels.flatten().tolist())).decode("ascii"),
-    }
-
-
-def floats(numbers):
-    """Return the numbers as float32 in base64, low byte first."""
-    return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")
+        "weights": base64.b64encode(levels.contiguous().numpy().tobytes()).decode("ascii"),
+    } | panel.sides

@@ -1,9 +1,11 @@
 """What a view draws, read from its arguments: panels of weights with their tokens, and indices. Misfits are refused."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
+
+from .tokens import prettify, special_indices, word_numbers
 
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
@@ -20,21 +22,39 @@ class Panel:
 
     name: str
     weights: torch.Tensor  # (layers, heads, query, key)
-    query_tokens: list[str]
+    query_tokens: list[str]  # as they are shown
     key_tokens: list[str]
+    sides: dict = field(default_factory=dict)  # which tokens make a word and which are special, for the page
 
 
-def read_panel(name, argument, attention, **tokens):
+def read_panels(attention, tokens, sentence_b_start, prettify_tokens, **stacks):
+    """Return the panels of a view: one, or for an encoder-decoder one for each kind of attention."""
+    if all(value is None for value in stacks.values()):
+        return [_read_panel("All", "attention", attention, prettify_tokens, tokens=tokens)]
+    _require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
+    return _encoder_decoder_panels(prettify_tokens, **stacks)
+
+
+def _read_panel(name, argument, attention, prettify_tokens, **tokens):
     """Return a panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
     weights = _read_weights(attention, argument)
     tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
     _require_token_count(weights, tokens, argument)
     lists = list(tokens.values())
-    return Panel(name, weights, lists[0], lists[-1])
+    sides = {}
+    for side, names in (("left", lists[0]), ("right", lists[-1])):
+        sides |= {f"{side}_words": word_numbers(names), f"{side}_special": special_indices(names)}
+    shown = [prettify(names) if prettify_tokens else names for names in lists]
+    return Panel(name, weights, shown[0], shown[-1], {key: value for key, value in sides.items() if value})
 
 
-def encoder_decoder_panels(
-    encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
+def _encoder_decoder_panels(
+    prettify_tokens,
+    encoder_attention,
+    decoder_attention,
+    cross_attention,
+    encoder_tokens,
+    decoder_tokens,
 ):
     """Return a panel for each kind of attention that is given."""
     encoder, decoder = {"encoder_tokens": encoder_tokens}, {"decoder_tokens": decoder_tokens}
@@ -44,12 +64,18 @@ def encoder_decoder_panels(
         ("Cross", cross_attention, decoder | encoder),
     )
     panels = [
-        read_panel(name, f"{name.lower()}_attention", attention, **tokens)
+        _read_panel(name, f"{name.lower()}_attention", attention, prettify_tokens, **tokens)
         for name, attention, tokens in given
         if attention is not None
     ]
     _require_same_heads(panels)
     return panels
+
+
+def choose(panel, layers, heads=None):
+    """Return the panel with these layers and heads alone, given by their indices."""
+    weights = panel.weights[layers]
+    return replace(panel, weights=weights if heads is None else weights[:, heads])
 
 
 def most_tokens(panels):
@@ -73,13 +99,25 @@ def _read_weights(attention, name):
     """Return one tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
     if attention is None or len(attention) == 0 or any(layer is None for layer in attention):
         raise ValueError(NO_WEIGHTS)
+    if isinstance(attention, torch.Tensor):
+        raise TypeError(
+            f"{name} is one tensor of shape {tuple(attention.shape)}; it must be a list with a tensor for each layer. "
+            f"{_of_one_layer(attention)}"
+        )
+    if all(
+        isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
+    ):
+        raise TypeError(
+            f"{name} holds a list of layers for each of {len(attention)} steps, as generate() returns it. Run the "
+            "model once more, on the whole text: model(output_ids, output_attentions=True)."
+        )
     if not all(isinstance(layer, torch.Tensor) for layer in attention):
         raise TypeError(f"{name} holds one tensor a layer: pass outputs.{name}s as it is.")
     shapes = [tuple(layer.shape) for layer in attention]
     if len(shapes[0]) != 4:
         raise ValueError(
             f"A layer of {name} has the shape {shapes[0]}; it must be (1, heads, query, key). "
-            f"Pass outputs.{name}s as it is."
+            f"{_of_one_layer(attention[0])}"
         )
     if len(set(shapes)) > 1:
         other = next(shape for shape in shapes if shape != shapes[0])
@@ -100,12 +138,25 @@ def _read_weights(attention, name):
     return weights.clamp(0, 1)
 
 
+def _of_one_layer(weights):
+    """Return what to do with a tensor that is not one of the layers which a model returns."""
+    if weights.dim() == 4:
+        return "nn.MultiheadAttention returns it like this for one layer: pass [attn_weights]."
+    if weights.dim() == 3:
+        return (
+            "nn.MultiheadAttention returns its weights like this: ask it for every head with "
+            "average_attn_weights=False and pass [attn_weights], or pass the mean as [attn_weights[:, None]]."
+        )
+    return "Pass outputs.attentions as it is."
+
+
 def read_tokens(tokens, name, attention_name):
     """Return a list of texts. Raises TypeError for what is none."""
     if tokens is None or isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
         raise TypeError(
             f"{attention_name} needs {name}: a list of strings, one for each position. "
-            "tokenizer.convert_ids_to_tokens(input_ids[0]) makes it."
+            "tokenizer.convert_ids_to_tokens(input_ids[0]) makes it. The patches of an image have no text: name them, "
+            'for example ["[CLS]", *(f"{row},{column}" for row in range(14) for column in range(14))].'
         )
     return list(tokens)
 
@@ -145,7 +196,7 @@ def read_sentence_b_start(start, count):
     return int(start)
 
 
-def require_no_other(stacks, **single):
+def _require_no_other(stacks, **single):
     """Refuse the arguments of a single stack beside those of an encoder-decoder, and tokens without attention."""
     if mixed := [name for name, value in single.items() if value is not None]:
         given = [name for name, value in stacks.items() if value is not None]
@@ -183,15 +234,15 @@ def _require_same_heads(panels):
             sizes = [f"{p.name.lower()}_attention {tuple(p.weights.shape[:2])}" for p in (first, panel)]
             raise ValueError(
                 f"(layers, heads) of {' and of '.join(sizes)} differ, but a view has one choice of them for all. "
-                "Draw each in a view of its own."
+                "For a model whose encoder and decoder are not equally deep, draw each in a view of its own."
             )
 
 
-def require_grid_lines(panel):
+def require_grid_lines(panels):
     """Refuse more than a browser can draw: a line for every weight of every head that is included."""
-    lines = panel.weights.numel()
+    lines = max(panel.weights.numel() for panel in panels)
     if lines > MOST_GRID_LINES:
-        layers, heads = panel.weights.shape[:2]
+        layers, heads = panels[0].weights.shape[:2]
         raise ValueError(
             f"{layers} layers of {heads} heads make {lines:,} lines, which would freeze the browser; at most "
             f"{MOST_GRID_LINES:,} are drawn. Choose fewer with include_layers and include_heads, or cut the text."

@@ -1,48 +1,71 @@
-"""The static pictures of the three views, from tensors and tokens.
+"""The static pictures of the three views, from tensors and tokens: what the page shows when it opens.
 
-Each function draws what bertviz draws in the page, at the same places: one unit of the axes is one pixel there, and
-100 pixels are one inch. They return a matplotlib Figure; `View.png` makes a PNG of it.
+Each function draws at the places of the page, in its pixels, and returns a `Sheet`, which becomes a PNG, SVG or PDF.
 """
 
-import torch
+from math import ceil, log2
 
-FONT_SIZE = {"fontsize": 10, "parse_math": False, "va": "center"}
+import numpy as np
+
+from .ink import LINE, colour, opacity, strength
+from .sheets import Box, Cells, Fan, Sheet, Text
+
+# The head view: the height of a token's row, the text's size, and where its first letters stand.
+HEIGHT, SIZE, BASE = 22.5, 15, 15
+# The width of the one panel, or of each of several, and how much of it lies on either side of the lines.
+ONE, MANY = (500, 178), (370, 112)
+SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
-QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 125, 360, 585, 805, 880, 200
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 934, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
+CONNECTOR = "#0000ff"
 
 
 def draw_heads(panels, layer, heads):
-    """Draw the chosen heads of one layer as lines, panel beside panel."""
-    rows = max(max(panel.weights.shape[2:]) for panel in panels) + 2.5
-    figure = _figure(350 * len(panels), 22.5 * rows)
+    """Draw the chosen heads of one layer as lines, panel beside panel, below a numbered square for every head."""
+    width, side = ONE if len(panels) == 1 else MANY
+    count = max(max(panel.weights.shape[2:]) for panel in panels)
+    squares, top = _draw_squares(panels[0].weights.shape[1], heads, width * len(panels))
+    # A token is a whole number of pixels high. Long texts get fewer of them, for the sake of time and size.
+    sharpness = (32 if count <= 64 else 30) / HEIGHT
+    sheet = Sheet(width * len(panels), top + 28 + HEIGHT * count, sharpness)
+    sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
-        left, width = place / len(panels), 1 / len(panels)
-        axes = figure.add_axes((left, 0, width, 1), xlim=(0, 350), ylim=(rows - 2.5, -2.5))
-        axes.set_axis_off()
-        _draw_lines(axes, panel.weights[layer, heads], heads)
-        for x, align, tokens in ((108, "right", panel.query_tokens), (242, "left", panel.key_tokens)):
-            for y, token in enumerate(tokens):
-                axes.text(x, y, printable(token), ha=align, **FONT_SIZE)
-        for x, align, name in ((108, "right", "query"), (242, "left", "key")):
-            axes.text(x, -1, name, ha=align, va="center", fontsize=9, style="italic", color="dimgray")
-        if panel.name != "All":
-            axes.text(175, -1, panel.name, ha="center", va="center", fontsize=10, weight="bold")
-    return figure
+        left, right = place * width + side, (place + 1) * width - side
+        opacities = opacity(_levels(panel.weights[layer, heads]), strength(len(heads)))
+        lines = Fan(
+            opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
+        )
+        sheet.add(lines)
+        for x, anchor, heading, tokens in (
+            (left - 7.5, "right", "query", panel.query_tokens),
+            (right + 7.5, "left", "key", panel.key_tokens),
+        ):
+            sheet.add(Text(x, top + 15, heading, 13, anchor, "italic"))
+            sheet.add(
+                *(Text(x, top + 24 + BASE + HEIGHT * i, text, SIZE, anchor) for i, text in enumerate(tokens))
+            )
+        if len(panels) > 1:
+            sheet.add(Text((left + right) / 2, top + 15, panel.name, 13, "center", "bold"))
+    return sheet
 
 
-def _draw_lines(axes, weights, heads):
-    """Draw weights (heads, query, key) as lines, as bertviz does: opacity is the weight over the number of heads."""
-    for place, (head, weight) in enumerate(zip(heads, weights.float().cpu(), strict=True)):
-        colour = _colour(head)
-        seen = (weight > 0.002).nonzero().tolist()
-        lines = [[(115, query), (235, key)] for query, key in seen]
-        opacities = [min(1.0, weight[q, k].item() / len(heads)) for q, k in seen]
-        axes.add_collection(_lines(lines, colour, opacities, 1.5))
-        if len(heads) <= 16:  # more squares than these do not fit in one row
-            x = 175 + 20 * (place - (len(heads) - 1) / 2)
-            square = {"boxstyle": "square,pad=0.3", "facecolor": colour, "edgecolor": "white"}
-            axes.text(x, -2, head, ha="center", va="center", fontsize=8, color="white", bbox=square)
+def _draw_squares(count, heads, width):
+    """Return a square with its number for each head, filled for those in `heads`, and where what is below begins."""
+    shapes, in_a_row = [], int(width // (SQUARE + GAP))
+    for head in range(count):
+        x, y = (SQUARE + GAP) * (head % in_a_row) + 2, 24 + (SQUARE + GAP) * (head // in_a_row)
+        shapes.append(Box(x, y, SQUARE, SQUARE - 2, colour(head)))
+        if head not in heads:
+            shapes.append(Box(x + 2, y + 2, SQUARE - 4, SQUARE - 6, "white"))
+        style = {"colour": "white", "style": "bold"} if head in heads else {}
+        shapes.append(Text(x + SQUARE / 2, y + 15, str(head), 12, "center", **style))
+    return shapes, 24 + (SQUARE + GAP) * -(-count // in_a_row) + 4
+
+
+def _levels(weights):
+    """Return the weights as the page has them, in steps of 1/255."""
+    return np.round(weights.cpu().double().numpy() * 255) / 255
 
 
 def draw_grid(panel, layers, heads, total_heads):
@@ -53,97 +76,97 @@ def draw_grid(panel, layers, heads, total_heads):
     """
     step, width = 84 / total_heads, 932 / total_heads  # the height of a token, the width of a small picture
     height = step * max(panel.weights.shape[2:]) + 10
-    figure = _figure(970, 38 + height * len(layers))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 970), ylim=(38 + height * len(layers), 0))
-    axes.set_axis_off()
+    # A token is a whole number of pixels high. More of them would take half a megabyte.
+    sheet = Sheet(970, 38 + height * len(layers), ceil(step) / step)
+    opacities = opacity(_levels(panel.weights))
     for row, layer in enumerate(layers):
-        for column, weight in enumerate(panel.weights[row].float().cpu()):  # (query, key)
-            left, top = 38 + width * column + 5, 38 + height * row + 5
-            seen = (weight > 0.03).nonzero().tolist()  # a fainter line would not be seen at this size
-            right = left + width - 14
-            lines = [[(left, top + (q + 0.5) * step), (right, top + (k + 0.5) * step)] for q, k in seen]
-            axes.add_collection(_lines(lines, _colour(layer), [weight[q, k].item() for q, k in seen], 1.0))
-        axes.text(33, 38 + height * (row + 0.5), layer, ha="right", **FONT_SIZE)
+        top = 38 + height * row + 5 + step / 2
+        for column in range(len(heads)):
+            left = 38 + width * column + 5
+            one = opacities[row, column, None]
+            sheet.add(Fan(one, [colour(layer)], left, left + width - 14, top, step, LINE))
+        sheet.add(Text(33, 38 + height * (row + 0.5) + 5, str(layer), SIZE, "right"))
     for column, head in enumerate(heads):
-        axes.text(38 + width * (column + 0.5), 29, head, ha="center", **FONT_SIZE)
-    middle = {"ha": "center", "va": "center", "fontsize": 10, "weight": "bold"}
-    axes.text(38 + width * len(heads) / 2, 9, "head (index)", **middle)
-    axes.text(8, 38 + height * len(layers) / 2, "layer (index)", rotation=90, **middle)
-    return figure
+        sheet.add(Text(38 + width * (column + 0.5), 34, str(head), SIZE, "center"))
+    sheet.add(Text(38 + width * len(heads) / 2, 15, "Head (index)", SIZE, "center", "bold"))
+    sheet.add(Text(15, 38 + height * len(layers) / 2, "Layer (index)", SIZE, "center", "bold", upwards=True))
+    return sheet
 
 
-def draw_neurons(query, key, tokens, chosen):
-    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, q·k/√d, softmax.
+def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
+    """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, the score, softmax.
 
-    query, key: (tokens, head_dim). Blue cells are positive, orange ones negative, and the paler the nearer to 0.
+    stack: a `capture.Stack`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
-    count, head_dim = query.shape
-    product = query[chosen] * key  # (tokens, head_dim)
-    scores = product.sum(-1) / head_dim**0.5  # (tokens,)
-    weights = torch.softmax(scores, dim=-1)
-    figure = _figure(1040, TOP + ROW * count + 10)
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, 1040), ylim=(TOP + ROW * count + 10, 0))
-    axes.set_axis_off()
-    headings = {"ha": "center", "va": "center", "fontsize": 11}
+    # (tokens, head_dim)
+    query, key = (vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key))
+    scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
+    rows = max(len(query_tokens), len(key_tokens))
+    sheet = Sheet(1112, TOP + ROW * rows + 10, 2)
+    kind = "" if stack.name == "All" else f", {stack.name}"
+    sheet.add(
+        Text(115, 17, f"layer {layer}, head {head}", 13, "right"),
+        Text(115, 37, f"(index){kind}", 11, "right"),
+    )
     for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
-        axes.text(x + VECTOR / 2, 22, name, **headings)
-    axes.text(SCORE + 28, 22, "q·k / √d", **headings)
-    axes.text(SOFTMAX + 78, 22, "softmax", **headings)
-    middles = [TOP + ROW * row + 10 for row in range(count)]
-    for row, y in enumerate(middles):
-        highlight = {"facecolor": "#e5e5e5", "edgecolor": "none", "pad": 2} if row == chosen else None
-        axes.text(115, y, printable(tokens[row]), ha="right", bbox=highlight, **FONT_SIZE)
-        _draw_vector(axes, KEY, y, key[row])
-        _draw_vector(axes, PRODUCT, y, product[row])
-        _draw_vector(axes, SCORE, y, scores[row : row + 1], width=20)
-        axes.text(SCORE + 26, y, f"{scores[row]:.2f}", ha="left", fontsize=9, va="center")
-        axes.text(SOFTMAX + 52, y, printable(tokens[row]), ha="left", **FONT_SIZE)
-        axes.text(SOFTMAX + 46, y, f"{weights[row]:.2f}", ha="right", fontsize=9, va="center")
-        axes.add_patch(_box(SOFTMAX + 50, y - 11, 105, 22, facecolor="#478be8", alpha=weights[row].item()))
-    _draw_vector(axes, QUERY, middles[chosen], query[chosen])
-    elbow = (QUERY + VECTOR + KEY) / 2
-    start = [(QUERY + VECTOR, middles[chosen]), (elbow, middles[chosen])]
-    lines = [[*start, (elbow, y), (KEY, y)] for y in middles]
-    axes.add_collection(_lines(lines, (0, 0, 1), torch.tanh(1.8 * weights).tolist(), 1.5))
-    return figure
+        sheet.add(Text(x + VECTOR / 2, 18, name, SIZE, "center"))
+        sheet.add(*(Text(x + place, 37, str(index), 11, "center") for index, place in _ticks(query.shape[1])))
+    sheet.add(Text(SCORE, 18, "q·k", SIZE), Text(SCORE, 37, _formula(stack, layer), 11))
+    sheet.add(Text(SOFTMAX + 6, 18, "softmax", SIZE))
+    middles = [TOP + ROW * row + 10 for row in range(rows)]
+    sheet.add(Box(0, middles[chosen] - 11, 120, 22, "#e5e5e5"))
+    sheet.add(
+        *(Text(115, y + 5, token, SIZE, "right") for y, token in zip(middles, query_tokens, strict=False))
+    )
+    for row, (y, token) in enumerate(zip(middles, key_tokens, strict=False)):
+        sheet.add(*_draw_vector(KEY, y, key[row]))
+        if stack.is_masked(layer, head, chosen, row):
+            sheet.add(Text(PRODUCT + VECTOR / 2, y + 5, "masked", 13, "center", colour="dimgray"))
+        else:
+            sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]))
+            sheet.add(*_draw_vector(SCORE, y, scores[row : row + 1], width=20))
+            sheet.add(Text(SCORE + 26, y + 5, f"{scores[row]:.2f}", 13))
+        sheet.add(Text(SOFTMAX + 40, y + 5, f"{weights[row]:.3f}", 13, "right"))
+        sheet.add(Box(SOFTMAX + 50, y - 11, 120, 22, "#478be8", float(weights[row])))
+        sheet.add(Text(SOFTMAX + 54, y + 5, token, SIZE))
+    sheet.add(*_draw_vector(QUERY, middles[chosen], query[chosen]))
+    for y, weight in zip(middles, weights, strict=False):
+        sheet.add(*_join(QUERY + VECTOR + 1, middles[chosen], KEY - 1, y, float(np.tanh(1.8 * weight))))
+    return sheet
 
 
-def _draw_vector(axes, x, y, numbers, width=VECTOR):
-    """Draw numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
-    blue, orange = torch.tensor([12, 54, 216]) / 255, torch.tensor([255, 99, 24]) / 255
-    numbers = numbers.float().cpu()[:, None]  # (head_dim, 1)
-    opacity = torch.tanh(numbers.abs() / 4)
-    colours = opacity * torch.where(numbers >= 0, blue, orange) + (1 - opacity)  # (head_dim, 3), over white
-    extent = (x, x + width, y + 10, y - 10)
-    axes.imshow(colours[None].numpy(), extent=extent, aspect="auto", interpolation="nearest")
-    axes.add_patch(_box(x, y - 10, width, 20, fill=False, edgecolor="#bbbbbb", linewidth=0.5))
+def _ticks(head_dim):
+    """Return the dimensions that are numbered above a vector, with the middles of their cells."""
+    width = VECTOR / head_dim
+    step = 2 ** max(0, ceil(log2(21 / width)))  # no two numbers touch
+    return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
 
 
-def _figure(width, height):
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width / 100, height / 100))
-
-
-def _box(x, y, width, height, **style):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x, y), width, height, **style)
+def _formula(stack, layer):
+    """Return what is done to q·k before softmax, in a few signs, as `formula` of the page."""
+    scaled = f"× {stack.scale[layer]:.3g}" if stack.has_own_scale else f"/ √{stack.query.shape[-1]}"
+    capped = f"within ±{stack.softcap:g}" if stack.softcap else ""
+    return " ".join(part for part in (scaled, capped, "+ bias" if stack.has_bias else "") if part)
 
 
-def _lines(lines, colour, opacities, width):
-    from matplotlib.collections import LineCollection
+def _join(x, y, end, beside, strong):
+    """Return the three parts of a line from (x, y) to (end, beside): across, down or up, and across."""
+    middle, half = (x + end) / 2, LINE / 2
+    up, down = sorted((y, beside))
+    style = {"colour": CONNECTOR, "opacity": strong}
+    return (
+        Box(x, y - half, middle + half - x, LINE, **style),
+        Box(middle - half, up + half, LINE, max(0, down - up - LINE), **style),
+        Box(
+            middle + half if y == beside else middle - half, beside - half, end - middle + half, LINE, **style
+        ),
+    )
 
-    return LineCollection(lines, colors=[(*colour, opacity) for opacity in opacities], linewidths=width)
 
-
-def _colour(index):
-    """Return one of the ten colours that d3 gives bertviz: by head in the head view, by layer in the model view."""
-    from matplotlib import colormaps
-
-    return colormaps["tab10"](index % 10)[:3]
-
-
-def printable(token):
-    """Return the token with the code of each sign that would break a line or draw nothing."""
-    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in token)
+def _draw_vector(x, y, numbers, width=VECTOR):
+    """Return numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
+    blue, orange = np.array([12, 54, 216]) / 255, np.array([255, 99, 24]) / 255
+    numbers = numbers[:, None]  # (head_dim, 1)
+    strong = np.tanh(np.abs(numbers) / 4)
+    colours = strong * np.where(numbers >= 0, blue, orange) + (1 - strong)  # (head_dim, 3), over white
+    return Box(x - 0.5, y - 10.5, width + 1, 21, "#bbbbbb"), Cells(x, y - 10, width, 20, colours)

@@ -1,0 +1,142 @@
+"""Tiny models of many families of transformers, with random weights, and what each takes. Nothing is fetched."""
+
+import torch
+import transformers
+from view_samples import names
+
+SOURCE, TARGET = torch.arange(5, 12)[None], torch.arange(9, 13)[None]  # ids: seven positions, and four
+PIXELS = torch.linspace(-1, 1, 3 * 16 * 16).reshape(1, 3, 16, 16)
+TEXT = ({"input_ids": SOURCE, "attention_mask": torch.ones_like(SOURCE)}, {"tokens": names(7)})
+IMAGE = ({"pixel_values": PIXELS}, {"tokens": ["[CLS]", *names(4, "patch")]})
+DISTILLED = ({"pixel_values": PIXELS}, {"tokens": ["[CLS]", "[DIST]", *names(4, "patch")]})
+BOTH_TOKENS = {"encoder_tokens": names(7, "in"), "decoder_tokens": names(4, "out")}
+BOTH = ({"input_ids": SOURCE, "decoder_input_ids": TARGET}, BOTH_TOKENS)
+SPEECH = ({"input_features": PIXELS[0, :1].reshape(1, 8, 32)[..., :28], "decoder_input_ids": TARGET},)
+SPEECH += ({"encoder_tokens": names(14, "frame"), "decoder_tokens": names(4, "out")},)
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+WORDS = {"vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+BERT = SIZES | WORDS
+GROUPED = BERT | {"num_key_value_heads": 2}  # two query heads share a key head
+GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4} | WORDS
+# An encoder of two layers, a decoder of three.
+UNEQUAL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 64} | WORDS
+UNEQUAL |= {
+    f"{side}_{what}": size
+    for side in ("encoder", "decoder")
+    for what, size in (("attention_heads", 4), ("ffn_dim", 48))
+}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4} | WORDS
+VIT = SIZES | {"image_size": 16, "patch_size": 8}
+
+# What is peculiar to a family: "bias", "causal", "cross", "grouped", "rotary", ...; only the comments say it.
+CAUGHT = {
+    "Bert": (BERT, TEXT),
+    "BertDecoder": (BERT | {"is_decoder": True}, TEXT),
+    "Roberta": (BERT, TEXT),
+    "XLMRoberta": (BERT, TEXT),
+    "Electra": (BERT, TEXT),
+    "Albert": (BERT | {"embedding_size": 16}, TEXT),  # one layer, used again
+    "DistilBert": ({"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48} | WORDS, TEXT),
+    "Esm": (BERT | {"position_embedding_type": "rotary", "mask_token_id": 3}, TEXT),
+    # a window in one layer of two, rotary
+    "ModernBert": (
+        BERT | {"local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2},
+        TEXT,
+    ),
+    "GPT2": (GPT | {"scale_attn_by_inverse_layer_idx": True}, TEXT),  # causal, a scale for each layer
+    "OPT": (
+        {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "ffn_dim": 48,
+            "word_embed_proj_dim": 32,
+            "max_position_embeddings": 64,
+        }
+        | WORDS,
+        TEXT,
+    ),
+    "GPTNeoX": (BERT, TEXT),  # rotary in a part of the dimensions
+    "Llama": (GROUPED, TEXT),
+    "Mistral": (GROUPED | {"sliding_window": 3}, TEXT),
+    "Qwen2": (GROUPED, TEXT),
+    "Qwen3": (GROUPED | {"head_dim": 16}, TEXT),
+    "Gemma2": (GROUPED | {"head_dim": 8, "sliding_window": 4, "attn_logit_softcapping": 1.0}, TEXT),
+    "Gemma3Text": (GROUPED | {"head_dim": 8, "sliding_window": 4}, TEXT),
+    "Phi3": (GROUPED, TEXT),
+    "Granite": (GROUPED, TEXT),  # a scale of its own
+    "GptOss": (
+        GROUPED | {"head_dim": 8, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1},
+        TEXT,
+    ),  # sinks
+    "MiMoV2Flash": (
+        GROUPED
+        | {"head_dim": 8, "v_head_dim": 8, "sliding_window": 4, "moe_intermediate_size": 16}
+        | {"n_routed_experts": 2, "num_experts_per_tok": 1}
+        | {"layer_types": ["full_attention", "sliding_attention"]},
+        TEXT,
+    ),  # sinks in some layers
+    "Bart": (UNEQUAL, BOTH),
+    "Marian": (UNEQUAL | {"decoder_start_token_id": 0}, BOTH),
+    "Pegasus": (UNEQUAL, BOTH),
+    "T5": (T5, BOTH),  # no scale, a bias
+    "UMT5": (T5, BOTH),  # a bias for each layer
+    "Whisper": (
+        UNEQUAL | {"num_mel_bins": 8, "max_source_positions": 14, "max_target_positions": 64},
+        SPEECH,
+    ),
+    "ViT": (VIT, IMAGE),
+    "DeiT": (VIT, DISTILLED),
+    "Dinov2": (VIT, IMAGE),
+}
+REFUSED = {
+    "Deberta": (BERT, TEXT),
+    "DebertaV2": (BERT, TEXT),
+    "MPNet": (BERT, TEXT),
+    "XLNet": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48} | WORDS, TEXT),
+    "Bloom": ({"hidden_size": 32, "n_layer": 2, "n_head": 4} | WORDS, TEXT),
+    "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
+    "RoFormer": (BERT, TEXT),
+    "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
+    "MiniMax": (
+        GROUPED | {"head_dim": 8, "num_local_experts": 2},
+        TEXT,
+    ),  # every other layer attends otherwise
+    "Gemma4Text": (GROUPED | {"head_dim": 8, "num_hidden_layers": 6}, TEXT),  # heads of two sizes
+    "Swin": (
+        {
+            "image_size": 16,
+            "patch_size": 4,
+            "embed_dim": 16,
+            "depths": [1, 1],
+            "num_heads": [2, 2],
+            "window_size": 2,
+        },
+        IMAGE,
+    ),
+}
+
+
+def family(name, attention):
+    """Return a model of a family with this attn_implementation, what it takes, and the texts of its positions."""
+    sizes, (inputs, tokens) = (CAUGHT | REFUSED)[name]
+    kind = name.removesuffix("Decoder")
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}Model")._from_config(config, attn_implementation=attention).eval()
+    with torch.no_grad():
+        for weight in model.parameters():  # biases too, and large enough for sharp attention
+            weight.add_(torch.randn_like(weight) * (0.3 if weight.dim() > 1 else 0.1))
+    return model, inputs, tokens
+
+
+def own_attentions(name):
+    """Return what a family returns under eager attention, for each panel: one tensor (layers, heads, query, key)."""
+    model, inputs, tokens = family(name, "eager")
+    with torch.no_grad():
+        outputs = model(**inputs, output_attentions=True)
+    if "tokens" in tokens:
+        return {"All": torch.cat(outputs.attentions)}
+    kinds = ("Encoder", "Decoder", "Cross")
+    return {kind: torch.cat(getattr(outputs, f"{kind.lower()}_attentions")) for kind in kinds}

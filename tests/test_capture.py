@@ -1,0 +1,334 @@
+"""What the neuron view draws of many models, held against the weights that each returns under eager attention."""
+
+import base64
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from families import BERT, BOTH_TOKENS, CAUGHT, REFUSED, SOURCE, TARGET, family, own_attentions
+from transformers import (
+    BertConfig,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizer,
+)
+from view_samples import SENTENCES, Words, data_of, names
+
+from utils import attention, encoder
+from utils import positions as positions_room
+from utils.attention import LayerAttention, use_fused_attention
+from utils.dates import DATE_CONFIG
+from utils.decoder import Decoder, EncoderDecoder
+from utils.encoder import Encoder
+from utils.views import neuron_view
+from utils.views.capture import catch
+from utils.views.neurons import require_page
+
+ROOT = Path(__file__).parent.parent
+
+
+def floats(text, shape):
+    return torch.tensor(np.frombuffer(base64.b64decode(text), "<f4").astype(float)).reshape(shape)
+
+
+def drawn(panel):
+    """The weights that follow from the numbers in a page, (layers, heads, query, key)."""
+    query, key = (
+        floats(panel["queries"], panel["shape"]),
+        floats(panel["keys"], panel.get("key_shape", panel["shape"])),
+    )
+    scale = torch.tensor(panel.get("scale", [query.shape[-1] ** -0.5] * len(query)), dtype=torch.float64)
+    scores = torch.einsum("lhqd,lhkd,l->lhqk", query, key, scale)
+    if "softcap" in panel:
+        scores = panel["softcap"] * torch.tanh(scores / panel["softcap"])
+    if "added" in panel:
+        scores = scores + floats(panel["added"], panel["added_shape"])[panel["added_of"]]
+    if "sinks" not in panel:
+        return scores.softmax(-1)
+    sinks = torch.tensor(panel["sinks"]).double()[..., None, None].expand(*scores.shape[:3], 1)
+    return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+
+
+def state(model):
+    """All of a model that a view must leave as it is."""
+    parts = list(model.modules())
+    configs = [getattr(part, "config", None) for part in parts]
+    return (
+        [getattr(config, "_attn_implementation", None) for config in configs],
+        [
+            (part.training, len(part._forward_hooks), len(part._forward_pre_hooks), sorted(vars(part)))
+            for part in parts
+        ],
+        [weight.detach().clone() for weight in model.state_dict().values()],
+    )
+
+
+def same_state(one, other):
+    return one[:2] == other[:2] and all(map(torch.equal, one[2], other[2]))
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", CAUGHT)
+def test_numbers_drawn_are_the_models_own(name, attention):
+    try:
+        model, inputs, tokens = family(name, attention)
+    except ValueError:
+        assert (
+            name in ("Gemma2", "GptOss", "MiMoV2Flash") and attention == "sdpa"
+        )  # transformers has no sdpa for these
+        return
+    model.train()
+    before = state(model)
+    panels = data_of(neuron_view(model, inputs=inputs, **tokens))["attention"]
+    assert same_state(before, state(model))
+    for panel, (kind, expected) in zip(panels, own_attentions(name).items(), strict=True):
+        assert panel["name"] == kind
+        assert (drawn(panel) - expected).abs().max() < 1e-5
+        assert [len(panel["left_text"]), len(panel["right_text"])] == list(expected.shape[2:])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_caught_is_refused_by_name_with_what_to_do(name):
+    model, inputs, tokens = family(name, "eager")
+    before = state(model)
+    with pytest.raises(
+        (TypeError, ValueError), match=f"{name}Model .*head_view .*eager.*output_attentions=True"
+    ):
+        neuron_view(model, inputs=inputs, **tokens)
+    assert same_state(before, state(model))
+
+
+@pytest.fixture(scope="module")
+def panels():
+    """The panels of a page of each family."""
+    made = {name: family(name, "eager") for name in CAUGHT}
+    return {n: data_of(neuron_view(m, inputs=i, **tokens))["attention"] for n, (m, i, tokens) in made.items()}
+
+
+def test_families_hold_what_they_are_there_for(panels):
+    """Else the comparison above would be of models that are all alike."""
+    assert set(panels["Bert"][0]) == {"name", "left_text", "right_text", "shape", "queries", "keys"}
+    causal = floats(panels["GPT2"][0]["added"], panels["GPT2"][0]["added_shape"])
+    assert causal.shape == (1, 1, 7, 7) and torch.equal(causal[0, 0] == 0, torch.ones(7, 7).tril() == 1)
+    assert len(set(panels["GPT2"][0]["scale"])) == 2
+    assert len(set(panels["ModernBert"][0]["added_of"])) == 2 and "sinks" in panels["GptOss"][0]
+    assert [max(layer) > -1e38 for layer in panels["MiMoV2Flash"][0]["sinks"]] == [False, True]
+    assert panels["Gemma2"][0]["softcap"] == 1 and panels["T5"][0]["scale"] == [1, 1, 1]
+    assert panels["T5"][0]["added_shape"] == [1, 4, 7, 7] and panels["UMT5"][0]["added_shape"] == [3, 4, 7, 7]
+    assert panels["Bart"][2]["shape"] == [3, 4, 4, 8] and panels["Bart"][2]["key_shape"] == [3, 4, 7, 8]
+    keys = floats(panels["Llama"][0]["keys"], panels["Llama"][0]["shape"])
+    assert torch.equal(keys[:, 0], keys[:, 1]) and not torch.equal(keys[:, 1], keys[:, 2])
+
+
+# --- the course's own
+
+
+def copy_model(positions):
+    """The `CopyModel` of notebook 12, from its cell."""
+    cells = nbformat.read(ROOT / "notebooks" / "12_watch_a_head_form.ipynb", 4).cells
+    surroundings = {"ALPHABET": "x" * 60, "SimpleNamespace": SimpleNamespace, "nn": torch.nn, "torch": torch}
+    for module in (attention, encoder, positions_room):
+        surroundings |= vars(module)
+    exec(next(cell.source for cell in cells if cell.id == "model"), surroundings)
+    return surroundings["CopyModel"](positions)
+
+
+def encoder_of(**changes):
+    return lambda: Encoder(DATE_CONFIG, **changes)
+
+
+OWN = {
+    "encoder": (encoder_of(), {"All": "attentions"}),
+    "encoder, norms first": (encoder_of(norm_first=True), {"All": "attentions"}),
+    "encoder, relative": (encoder_of(positions="relative"), {"All": "attentions"}),
+    "encoder, rotary": (encoder_of(positions="rotary"), {"All": "attentions"}),
+    "encoder-decoder": (
+        lambda: EncoderDecoder(DATE_CONFIG),
+        {name.title(): f"{name}_attentions" for name in ("encoder", "decoder", "cross")},
+    ),
+    "decoder": (lambda: Decoder(DATE_CONFIG), {"Decoder": "decoder_attentions", "Cross": "cross_attentions"}),
+    "copy model": (lambda: copy_model("learned"), {"All": 1}),
+    "copy model, rotary": (lambda: copy_model("rotary"), {"All": 1}),
+    "copy model, relative": (lambda: copy_model("relative"), {"All": 1}),
+}
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("kind", OWN)
+def test_numbers_drawn_of_the_courses_models_are_what_they_return(kind, fused):
+    make, names_of = OWN[kind]
+    torch.manual_seed(0)
+    model = make().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    inputs = {"input_ids": SOURCE}
+    if kind == "encoder-decoder":
+        inputs = {"source_ids": SOURCE, "target_ids": TARGET}
+    elif kind == "decoder":
+        inputs = {"target_ids": TARGET, "memory": torch.randn(1, 7, DATE_CONFIG.hidden_size)}
+    with torch.no_grad():
+        outputs = model(**inputs)
+    if fused and not kind.startswith("encoder"):
+        return  # the copy model stacks the weights that fused attention does not return
+    use_fused_attention(model, fused)
+    before = state(model)
+    tokens = BOTH_TOKENS if len(names_of) > 1 else {"tokens": names(7)}
+    panels = data_of(neuron_view(model, inputs=inputs, **tokens))["attention"]
+    assert same_state(before, state(model))
+    for panel, (name, place) in zip(panels, names_of.items(), strict=True):
+        expected = outputs[place] if isinstance(place, int) else getattr(outputs, place)
+        expected = expected[0] if isinstance(expected, torch.Tensor) else torch.cat(expected)
+        assert panel["name"] == name and (drawn(panel) - expected).abs().max() < 1e-5
+
+
+# --- what a model is run on, and how it is shown
+
+
+def roberta_tokenizer():
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcdefgh", "\u0120"]
+    return RobertaTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=[])
+
+
+def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
+    """It has two separators between the sentences, and no types of tokens. By bertviz's neuron_view.py, B has one."""
+    model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
+    first, *parts = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde"))["attention"]
+    assert first["left_text"] == ["<s>", "a", "b", "</s>", "</s>", "c", "d", "e", "</s>"]
+    assert [(part["rows"], part["columns"]) for part in parts[2:]] == [([0, 4], [4, 9]), ([4, 9], [0, 4])]
+
+
+def test_marks_of_a_tokenizer_are_left_out_as_in_bertviz():
+    model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
+    tokenizer = roberta_tokenizer()
+    tokenizer.convert_ids_to_tokens = lambda ids: ["<s>", "\u0120the", "\u2581", "##s", "</s>"][: len(ids)]
+    (panel,) = data_of(neuron_view(model, tokenizer, "a b"))["attention"]
+    assert panel["left_text"] == ["<s>", "the", "\u2423", "##s", "</s>"]
+
+
+def test_pair_of_bert_is_cut_by_its_types(bert):
+    tokenizer, model = bert
+    parts = data_of(neuron_view(model, tokenizer, *SENTENCES))["attention"]
+    assert parts[1]["left_text"][-1] == "[SEP]" and parts[2]["left_text"][0] == "autumn"
+
+
+def test_a_second_text_is_what_an_encoder_decoder_writes():
+    """It reads it one place later, behind the token of start."""
+    model, *_ = family("Bart", "sdpa")
+    model.config.decoder_start_token_id = 2
+    for text, kinds in (("cde", ["Encoder", "Decoder", "Cross"]), (None, ["All"])):
+        panels = data_of(neuron_view(model, roberta_tokenizer(), "ab", text))["attention"]
+        assert [panel["name"] for panel in panels] == kinds
+        assert panels[0]["left_text"] == ["<s>", "a", "b", "</s>"]
+    panels = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde", show="cross"))["attention"]
+    assert panels[0]["name"] == "Cross" and panels[0]["right_text"] == ["<s>", "a", "b", "</s>"]
+    assert panels[0]["left_text"] == ["</s>", "<s>", "c", "d", "e"]
+
+
+def test_types_of_tokens_are_left_out_where_the_model_knows_none():
+    model, *_ = family("DistilBert", "sdpa")
+    assert len(data_of(neuron_view(model, Words(), "w5", "w6"))["attention"]) == 5
+
+
+def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
+    part = BertConfig(**BERT, is_decoder=True, add_cross_attention=True)
+    pair = EncoderDecoderModel(
+        EncoderDecoderConfig.from_encoder_decoder_configs(BertConfig(**BERT), part)
+    ).eval()
+    names_of = [stack.name for stack in catch(pair, {"input_ids": SOURCE, "decoder_input_ids": TARGET})]
+    assert names_of == ["Encoder", "Decoder", "Cross"]
+    inputs = {"input_ids": TARGET, "encoder_hidden_states": torch.randn(1, 7, 32)}
+    assert [stack.name for stack in catch(pair.decoder, inputs)] == ["Decoder", "Cross"]
+
+
+def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager():
+    """As of a pad on the left of a causal model."""
+    model, *_ = family("Llama", "eager")
+    inputs = {"input_ids": SOURCE, "attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1, 1]])}
+    with torch.no_grad():
+        expected = torch.cat(model(**inputs, output_attentions=True).attentions)
+    (panel,) = data_of(neuron_view(model, inputs=inputs, tokens=names(7)))["attention"]
+    assert (drawn(panel) - expected).abs().max() < 1e-5
+
+
+class Wrong(LayerAttention):
+    """Its weights are not what is caught: it attends to values that are turned."""
+
+    def attend(self, query, key, value, mask):
+        return super().attend(query, key, value.flip(-1), mask)
+
+
+class Siblings(torch.nn.Module):
+    """Two encoders side by side, as in CLIP."""
+
+    def __init__(self):
+        super().__init__()
+        self.text, self.image = Encoder(DATE_CONFIG), Encoder(DATE_CONFIG)
+
+    def forward(self, input_ids):
+        return self.text(input_ids), self.image(input_ids)
+
+
+class Silent(Encoder):
+    """It returns nothing that could be compared."""
+
+    def forward(self, input_ids):
+        super().forward(input_ids)
+        return "done"
+
+
+def own_way():
+    model = Encoder(DATE_CONFIG)
+    model.layers[1].attention = Wrong(DATE_CONFIG)
+    return model.eval()
+
+
+class Hybrid(torch.nn.Module):
+    """A model whose first layer attends to nothing."""
+
+    def __init__(self):
+        super().__init__()
+        layers = [torch.nn.Identity(), LayerAttention(DATE_CONFIG), LayerAttention(DATE_CONFIG)]
+        self.layers = torch.nn.ModuleList(layers)
+
+    def forward(self, hidden_state):
+        return self.layers[2](self.layers[1](hidden_state)[0])[0]
+
+
+REFUSALS = [
+    (lambda: catch(own_way(), {"input_ids": SOURCE}), "Encoder gives an output that differs"),
+    (lambda: catch(Siblings(), {"input_ids": SOURCE}), "Siblings attends in text.layers.*image.layers"),
+    (lambda: catch(Silent(DATE_CONFIG), {"input_ids": SOURCE}), "Silent returns no tensor"),
+    (
+        lambda: catch(Hybrid().eval(), {"hidden_state": torch.randn(1, 3, 64)}),
+        "Hybrid .*layers of index 1, 2",
+    ),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}, tokens=names(6)), "7 .*6"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], None, "ab"), "tokenizer must be.*NoneType.*pass inputs"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], lambda *_, **__: {}, "ab"), "no input_ids.*pass inputs"),
+    (lambda: neuron_view(bart()[0], inputs={"input_ids": SOURCE.repeat(2, 1)}, **BOTH_TOKENS), "batch of 2"),
+    (lambda: neuron_view(*bart(), show="self"), "'encoder', 'decoder', 'cross'.*'self'"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}), "needs tokens"),
+    (lambda: neuron_view(family("Bert", "sdpa")[0], inputs=SOURCE, tokens=names(7)), "inputs must be a dict"),
+    (lambda: require_page([huge()]), "13,107,200 numbers.*69 MB.*12,000,000"),
+]
+
+
+def bart():
+    return family("Bart", "sdpa")[0], roberta_tokenizer(), "ab", "cde"
+
+
+def huge():
+    vectors = torch.empty(32, 32, 100, 64, device="meta")
+    return SimpleNamespace(query=vectors, key=vectors)
+
+
+@pytest.mark.parametrize(("call", "fact"), REFUSALS, ids=[fact for _, fact in REFUSALS])
+def test_what_would_be_wrong_is_refused(call, fact):
+    with pytest.raises((TypeError, ValueError), match=fact):
+        call()

@@ -1,0 +1,316 @@
+// Runs at the end of bertviz's neuron_view.js, in the same function: what is defined here replaces what bertviz defines.
+
+// ---- the numbers: weights = softmax(softcap(scale · q·k) + added), where each of the three may be missing
+
+function softmax(scores, sink = -Infinity) {
+  const highest = Math.max(...scores, sink);
+  const powers = scores.map((score) => Math.exp(score - highest));
+  const sum = powers.reduce((a, b) => a + b, Math.exp(sink - highest));
+  return powers.map((power) => power / sum);
+}
+const dot = (q, k) => q.reduce((sum, number, i) => sum + number * k[i], 0);
+// A mask or a position bias. In a part of a pair the rows and columns are counted from its own first token.
+function added(panel, layer, head, row, column) {
+  const [{ tables, added_of }] = panel.rows ? view.attention : [panel];
+  if (!tables) {
+    return 0;
+  }
+  const heads = tables[added_of[layer]];
+  return heads[head % heads.length][row + (panel.rows?.[0] ?? 0)][column + (panel.columns?.[0] ?? 0)];
+}
+const masked = (...place) => added(...place) < -1e38;
+function scoresOf(panel, layer, head, row) {
+  const [{ scale, softcap }] = panel.rows ? view.attention : [panel];
+  const query = panel.queries[layer][head][row];
+  return panel.keys[layer][head].map((key, column) => {
+    let score = scale ? dot(query, key) * scale[layer] : dot(query, key) / Math.sqrt(query.length);
+    score = softcap ? softcap * Math.tanh(score / softcap) : score;
+    return score + added(panel, layer, head, row, column);
+  });
+}
+// An array whose members are made when they are asked for: of many heads few are looked at.
+function lazily(count, make) {
+  const all = Array(count);
+  for (let index = 0; index < count; index++) {
+    const set = (value) => Object.defineProperty(all, index, { value })[index];
+    Object.defineProperty(all, index, { get: () => set(make(index)), configurable: true, enumerable: true });
+  }
+  return all;
+}
+view.attention.forEach((panel, _, [whole]) => {
+  if (panel.queries) {
+    const floats = (text) => new Float32Array(bytes(text).buffer);
+    panel.queries = nest(floats(panel.queries), panel.shape);
+    panel.keys = nest(floats(panel.keys), panel.key_shape ?? panel.shape);
+    panel.tables = panel.added && nest(floats(panel.added), panel.added_shape);
+  } else {
+    panel.queries = cut(whole.queries, panel.rows, (vector) => vector);
+    panel.keys = cut(whole.keys, panel.columns, (vector) => vector);
+  }
+  const make = (layer, head) => panel.rows
+    ? whole.attn[layer][head].slice(...panel.rows).map((row) => row.slice(...panel.columns))
+    : panel.queries[layer][head].map((_, row) =>
+      softmax(scoresOf(panel, layer, head, row), panel.sinks?.[layer][head]));
+  const [layers, heads] = (panel.rows ? whole : panel).shape;
+  panel.attn = lazily(layers, (layer) => lazily(heads, (head) => make(layer, head)));
+});
+const shown = () => view.attention[config.filter];
+const of = (numbers) => numbers[config.layer][config.head]; // of the head that is shown
+
+// ---- what is drawn beside bertviz's parts: digits, the numbers of dimensions, what is masked
+
+const QUERIES = 145, KEYS = 382.5, PRODUCT = 607.5, SCORE = 832.5; // where bertviz has its columns
+const OPEN = 1112, CLOSED = 480; // the width with the vectors, and without
+const FAR = 100; // so far the tokens on the right stand from bertviz's place, to leave room for digits
+const ROW = (row) => row * BOXHEIGHT + HEADING_HEIGHT + 16; // the base line of a row's text
+
+function write(group, name, texts, x, y, anchor, size = 12) {
+  const all = group.append("g").attr("class", name).selectAll("text").data(texts).enter().append("text");
+  const at = (place) => (typeof place === "function" ? (_, i) => place(i) : place);
+  all.text((text) => text).attr("x", at(x)).attr("y", at(y)).attr("text-anchor", anchor);
+  all.style("font-size", `${size}px`).style("fill", getColor("text")).style("pointer-events", "none");
+  return all;
+}
+
+function dress(svg) {
+  const all = d3.select(svg);
+  const [open, closed] = ["#expanded", "#collapsed"].map((group) => all.select(group));
+  const { name, right_text: right, left_text: left } = shown();
+  const size = config.vectorSize;
+  write(all, "where", [`layer ${config.layer}, head ${config.head}`], 112, 18, "end", 13);
+  write(all, "where", [name === "All" ? "(index)" : `(index), ${name}`], 112, 36, "end", 11);
+
+  open.selectAll("#heading text:not(#placeholder), #heading tspan").attr("y", 18);
+  open.select("#heading text:nth-last-child(2)").attr("x", 925);
+  open.select("#rightText").attr("transform", `translate(${FAR})`);
+  open.selectAll("#hlines3").attr("transform", "translate(44)");
+  write(open, "formula", [formula(size)], SCORE - 6, 36, "start", 11);
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2((21 * size) / MATRIX_WIDTH))); // no two numbers touch
+  const ticks = d3.range(0, size, step);
+  for (const column of [QUERIES, KEYS, PRODUCT]) {
+    write(open, "ticks", ticks, (i) => column + ((ticks[i] + 0.5) * MATRIX_WIDTH) / size, 37, "middle", 10);
+  }
+  write(open, "score", right.map(() => ""), SCORE + 29, ROW, "start");
+  write(open, "weight", right.map(() => ""), 978, ROW, "end");
+  write(open, "masked", right.map(() => "masked"), PRODUCT + 100, ROW, "middle").style("opacity", 0);
+  write(closed, "weight", right.map(() => ""), 420, ROW, "start");
+  const line = open.append("g").attr("class", "dimension").style("pointer-events", "none").style("opacity", 0);
+  line.selectAll("rect").data([[QUERIES, left], [KEYS, right], [PRODUCT, right]]).enter().append("rect")
+    .attr("y", HEADING_HEIGHT - 2).attr("height", ([, tokens]) => tokens.length * BOXHEIGHT)
+    .attr("width", MATRIX_WIDTH / size).style("fill", "none").style("stroke", getColor("text"));
+
+  closed.selectAll("#leftText > g").call(choose);
+  open.selectAll("#leftText > g").call(choose);
+  all.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));
+  const tokens = ["#collapsed", "#expanded"].map((group) => find(`${group} #leftText > g`, svg));
+  tokens.forEach((own, which) => reachTokens(own, tokens[1 - which]));
+  if (view.chosen !== null) {
+    kept = view.chosen;
+    config.expanded = true;
+    view.chosen = null;
+  }
+  show();
+}
+
+// bertviz draws these for every query token, and shows those of one. Here they are drawn for that one.
+function renderHorizLines(svg, id, start, end) {
+  svg.append("g").attr("id", id).selectAll("line").data(shown().right_text).enter().append("line")
+    .attr("x1", start).attr("x2", end).attr("y1", (_, row) => middle(row)).attr("y2", (_, row) => middle(row))
+    .call(connect);
+}
+function renderQueryKeyLines(svg, start, end) {
+  svg.append("g").attr("id", "qk-lines").selectAll("path").data(shown().right_text).enter().append("path")
+    .attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`).attr("fill", "none").call(connect);
+}
+function renderVectorHighlights(svg, id, start) {
+  svg.append("g").attr("id", id).selectAll("rect").data(shown().right_text).enter().append("rect")
+    .attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
+    .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5).attr("fill", "none").call(connect);
+}
+const middle = (row) => row * BOXHEIGHT + HEADING_HEIGHT + BOXHEIGHT / 2;
+const CONNECTORS = ["#hlines1", "#hlines2", "#hlines3", "#qk-lines", "#key-vector-highlights", "#product-vector-highlights"];
+function connect(lines) {
+  lines.attr("stroke", getColor("connector")).attr("stroke-width", 2).attr("stroke-opacity", 0)
+    .style("pointer-events", "none");
+}
+function drawConnectors(svg, row, weights) {
+  CONNECTORS.forEach((id) => svg.select(id).selectAll("*")
+    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column]) : 0)));
+  svg.select("#qk-lines").selectAll("path").attr("d", function (_, column) {
+    const [start, elbow, end] = this.dataset.ends.split(",");
+    return `M${start},${middle(row)}H${elbow}V${middle(column)}H${end}`;
+  });
+}
+
+// What is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias".
+function formula(size) {
+  const [{ scale, softcap, tables }] = shown().rows ? view.attention : [shown()];
+  const isBias = (number) => number !== 0 && number > -1e38;
+  return [
+    scale ? `× ${+scale[config.layer].toPrecision(3)}` : `/ √${size}`,
+    softcap ? `within ±${softcap}` : "",
+    tables?.flat(3).some(isBias) ? "+ bias" : "",
+  ].join(" ");
+}
+
+function showComputation(svg, row) {
+  const panel = shown(), where = [panel, config.layer, config.head, row];
+  const query = of(panel.queries)[row], keys = of(panel.keys), weights = of(panel.attn)[row];
+  const scores = scoresOf(...where);
+  const hidden = keys.map((_, column) => masked(...where, column));
+  updateVectors(svg, "product", keys.map((key) => key.map((number, i) => number * query[i])));
+  updateDotProducts(svg, scores.map((score, column) => (hidden[column] ? 0 : score)));
+  updateTextAttention(svg, weights);
+  drawConnectors(svg, row, weights);
+  svg.select("#placeholder").style("opacity", 0);
+  const seen = (_, column) => (hidden[column] ? 0 : 1);
+  svg.selectAll("#product .vector").style("opacity", seen);
+  svg.selectAll(".dotproduct").style("opacity", seen);
+  svg.selectAll(".masked text").style("opacity", (_, column) => (hidden[column] ? 0.6 : 0));
+  svg.selectAll(".score text").text((_, column) => (hidden[column] ? "" : scores[column].toFixed(2)));
+  svg.selectAll(".weight text").text((_, column) => weights[column].toFixed(3));
+}
+
+// ---- choosing: pointing at a token shows its weights, a click keeps it, Escape lets go
+
+let kept = null;
+const svgs = () => ["#expanded", "#collapsed"].map((group) => d3.select(group));
+function light(row) {
+  config.index = row;
+  svgs().forEach((svg) => {
+    if (row === null) {
+      unhighlightSelection(svg);
+      hideComputation(svg);
+      drawConnectors(svg, 0, null);
+      svg.selectAll(".masked text").style("opacity", 0);
+      svg.selectAll(".score text, .weight text").text("");
+    } else {
+      highlightSelection(svg, row);
+      showComputation(svg, row);
+    }
+  });
+  svgs().forEach((svg) => svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept));
+  say(row === null ? HINT : strongest(row));
+}
+function choose(tokens) {
+  tokens.on("mouseover", (_, row) => light(row)).on("mouseleave", () => light(kept));
+  const isSign = (target) => target === target.parentNode.lastElementChild; // plus or minus
+  tokens.on("click", (_, row) => keep(row === kept && !isSign(d3.event.target) ? null : row));
+}
+function keep(row) {
+  kept = row;
+  light(row);
+}
+function show() {
+  const width = config.expanded ? OPEN : CLOSED, svg = find("#vis > svg")[0];
+  svg.setAttribute("viewBox", `0 0 ${width} ${config.initialTextLength * BOXHEIGHT + HEADING_HEIGHT + 8}`);
+  svg.removeAttribute("height");
+  Object.assign(svg.style, { maxWidth: `${width}px`, minWidth: `${Math.min(width, 800)}px` });
+  d3.select("#expanded").attr("visibility", config.expanded ? "visible" : "hidden");
+  d3.select("#collapsed").attr("visibility", config.expanded ? "hidden" : "visible");
+  light(config.index ?? kept);
+}
+// bertviz calls these two, at the first drawing before there is anything to choose.
+function showExpanded() {
+  if (find(".where").length) show();
+}
+function showCollapsed() {
+  if (find(".where").length) show();
+}
+document.addEventListener("keydown", (event) => event.key === "Escape" && keep(null));
+
+function reachTokens(tokens, others) {
+  const keys = "Enter shows or hides its vectors. The space bar keeps it, Escape lets go. Left and right: dimensions.";
+  reach(tokens, (part, index) => `${tokenName(part, index)}. ${keys}`, (token, index) => ({
+    ...hover(token),
+    press: (key) => {
+      if (key === " ") {
+        keep(index);
+      } else {
+        send(token.lastElementChild, "click");
+        others[index].focus();
+      }
+    },
+  }));
+  tokens.forEach((token, row) => {
+    const move = token.onkeydown;
+    token.onkeydown = (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step || !config.expanded) {
+        return move(event);
+      }
+      const weights = of(shown().attn)[row];
+      dimension = Math.min(Math.max((dimension ?? -step) + step, 0), config.vectorSize - 1);
+      mark(dimension, weights.indexOf(Math.max(...weights)));
+      event.preventDefault();
+    };
+  });
+}
+
+// ---- what is pointed at, in a line that a screen reader says
+
+let dimension = null;
+const number = (value) => value.toFixed(3).replace("-", "\u2212");
+function strongest(row) {
+  const panel = shown(), weights = of(panel.attn)[row];
+  const order = d3.range(weights.length).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+  const each = order.map((column) => `${panel.right_text[column]} ${number(weights[column])}`);
+  return `${panel.left_text[row]} attends most to ${each.join(", ")}`;
+}
+// Mark a dimension of all vectors, and say its numbers for one key.
+function mark(index, column) {
+  const panel = shown(), key = of(panel.keys)[column][index];
+  d3.selectAll(".dimension").style("opacity", 1).selectAll("rect")
+    .attr("x", ([start]) => start + (index * MATRIX_WIDTH) / config.vectorSize);
+  let text = `dimension ${index} (index): key ${panel.right_text[column]} ${number(key)}`;
+  if (config.index !== null) {
+    const query = of(panel.queries)[config.index][index];
+    text += `, query ${panel.left_text[config.index]} ${number(query)}, product ${number(query * key)}`;
+  }
+  say(text);
+}
+function point(target) {
+  const group = target?.closest("#queries, #keys, #product"), vector = target?.closest(".vector");
+  if (!vector || !target.classList.contains("element")) {
+    if (dimension !== null) {
+      d3.selectAll(".dimension").style("opacity", 0);
+      say(config.index === null ? HINT : strongest(config.index));
+    }
+    dimension = null;
+    return;
+  }
+  dimension = find(".element", vector).indexOf(target);
+  const row = +vector.dataset.index;
+  if (group.id !== "queries") {
+    mark(dimension, row);
+  } else {
+    mark(dimension, 0);
+    say(`dimension ${dimension} (index): query ${shown().left_text[row]} ${number(of(shown().queries)[row][dimension])}`);
+  }
+}
+
+// ---- another panel may have other tokens, layers and heads
+
+function resize() {
+  const panel = shown();
+  config.vectorSize = panel.queries[0][0][0].length;
+  for (const [id, name, count] of [["#layer", "layer", panel.attn.length], ["#att_head", "head", panel.attn[0].length]]) {
+    config[name] = Math.min(config[name], count - 1);
+    $(id).html(d3.range(count).map((index) => `<option value="${index}">${index}</option>`).join("")).val(config[name]);
+  }
+}
+find("#filter").forEach((menu) => menu.addEventListener("change", () => {
+  keep(null);
+  config.filter = menu.value;
+  resize();
+}, true));
+find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () => (config.index = null), true));
+
+addEventListener("ground", () => {
+  config.mode = view.display_mode;
+  render();
+});
+new MutationObserver(() => find("#vis > svg").forEach(dress)).observe($("#vis")[0], { childList: true });
+initialize();
+config.initialTextLength = Math.max(...view.attention.map((panel) => Math.max(panel.left_text.length, panel.right_text.length)));
+render();

@@ -1,0 +1,212 @@
+"""A drawing as a list of shapes in pixels of the page, and the files that it becomes: PNG, SVG and PDF.
+
+Each shape knows two ways to be drawn: `paint` into an image, by `strokes`, and `plot` on a plot of matplotlib, which
+writes the files that hold lines and not pixels. matplotlib is imported only for these.
+"""
+
+import io
+import warnings
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageColor, ImageDraw, ImageFont
+
+from .strokes import draw_box, draw_cells, draw_fan
+
+DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
+FAINTEST = 1 / 512  # the page does not draw what is less opaque
+FINE = 4  # letters are drawn so many times larger than they are shown
+# A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
+# shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
+FEW = 5000
+STEPS = [max(0, 255 - round((255 - level) / 4) * 4) for level in range(256)]
+
+
+@dataclass
+class Sheet:
+    """Shapes on a white ground, the first beneath the others, and texts above all of them."""
+
+    width: float
+    height: float
+    sharpness: float  # pixels of the PNG for one of the page
+    shapes: list = field(default_factory=list)
+
+    def add(self, *shapes):
+        self.shapes += shapes
+
+    def png(self):
+        """Return the drawing as a PNG."""
+        size = [round(side * self.sharpness) for side in (self.height, self.width)]
+        image = np.ones((*size, 3), np.float32)
+        texts = [shape for shape in self.shapes if isinstance(shape, Text)]
+        for shape in self.shapes:
+            if not isinstance(shape, Text):
+                shape.paint(image, self.sharpness)
+        picture = Image.fromarray((image * 255 + 0.5).astype(np.uint8))
+        for text in texts:
+            text.paint(picture, self.sharpness)
+        if picture.getcolors(FEW):
+            picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+        else:
+            picture = picture.point(STEPS * 3)
+        file = io.BytesIO()
+        picture.save(file, "PNG", compress_level=4)  # beyond, twice the time for a fiftieth of the size
+        return file.getvalue()
+
+    def vector(self, kind):
+        """Return the drawing as a file whose lines and letters stay sharp at any size. kind: "svg" or "pdf"."""
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(self.width / DOTS, self.height / DOTS))
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(self.height, 0))
+        axes.set_axis_off()
+        for order, shape in enumerate(self.shapes):
+            shape.plot(axes, order)
+        file = io.BytesIO()
+        # Letters stay letters, which can be searched. Without a date the same drawing gives the same bytes.
+        dated = {"Date": None} if kind == "svg" else {"CreationDate": None}
+        with (
+            rc_context({"svg.fonttype": "none", "svg.hashsalt": "", "pdf.fonttype": 42}),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
+            figure.savefig(file, format=kind, metadata=dated)
+        return file.getvalue()
+
+
+@dataclass
+class Fan:
+    """A line from each query, at the left, to each key, at the right, for each head."""
+
+    opacities: np.ndarray  # (heads, query, key)
+    colours: list[str]  # one for each head; a later head is drawn over an earlier one
+    left: float
+    right: float
+    top: float  # the middle of the first token
+    step: float  # from a token to the next; times the sharpness of the sheet a whole number
+    width: float = 2
+
+    def paint(self, image, sharpness):
+        left, right, top, step, width = (
+            side * sharpness for side in (self.left, self.right, self.top, self.step, self.width)
+        )
+        colours = [_rgb(colour) for colour in self.colours]
+        seen = np.where(self.opacities < FAINTEST, 0, self.opacities)
+        draw_fan(image, seen, colours, left, right, top, round(step), width)
+
+    def plot(self, axes, order):
+        from matplotlib.collections import LineCollection
+
+        for colour, opacities in zip(self.colours, self.opacities, strict=True):
+            seen = np.argwhere(opacities >= FAINTEST)
+            ends = self.top + self.step * seen
+            lines = [[(self.left, query), (self.right, key)] for query, key in ends]
+            colours = [(*_rgb(colour), opacities[query, key]) for query, key in seen]
+            style = {"colors": colours, "linewidths": _points(self.width), "capstyle": "butt"}
+            axes.add_collection(LineCollection(lines, zorder=order, **style), autolim=False)
+
+
+@dataclass
+class Box:
+    """A filled rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    opacity: float = 1
+
+    def paint(self, image, sharpness):
+        place = (side * sharpness for side in (self.x, self.y, self.width, self.height))
+        draw_box(image, *place, _rgb(self.colour), self.opacity)
+
+    def plot(self, axes, order):
+        from matplotlib.patches import Rectangle
+
+        style = {"facecolor": (*_rgb(self.colour), self.opacity), "linewidth": 0, "zorder": order}
+        axes.add_patch(Rectangle((self.x, self.y), self.width, self.height, **style))
+
+
+@dataclass
+class Cells:
+    """A row of rectangles of equal size, side by side."""
+
+    x: float
+    y: float
+    width: float  # of the row
+    height: float
+    colours: np.ndarray  # (cells, 3), from 0 to 1
+
+    def paint(self, image, sharpness):
+        place = (side * sharpness for side in (self.x, self.y, self.width, self.height))
+        draw_cells(image, *place, self.colours)
+
+    def plot(self, axes, order):
+        each = self.width / len(self.colours)
+        places = [(self.x + each * cell, each) for cell in range(len(self.colours))]
+        axes.broken_barh(
+            places, (self.y, self.height), facecolors=self.colours.clip(0, 1), linewidth=0, zorder=order
+        )
+
+
+@dataclass
+class Text:
+    """A line of text: x is its left end, its middle or its right end, y the line that letters stand on."""
+
+    x: float
+    y: float
+    text: str
+    size: float  # in pixels of the page
+    anchor: str = "left"  # or "center" or "right"
+    style: str = ""  # or "bold" or "italic"
+    colour: str = "#202020"
+    upwards: bool = False  # then it is read from below to above, and x is the line that letters stand on
+
+    def paint(self, picture, sharpness):
+        """Draw larger and shrink: so letters stand where they should, and not at the next whole pixel."""
+        scale = FINE * sharpness
+        font, anchor = _font(self.style, self.size * scale), self.anchor[0].replace("c", "m") + "s"
+        x, y = (-self.y * scale, self.x * scale) if self.upwards else (self.x * scale, self.y * scale)
+        left, top, right, bottom = font.getbbox(self.shown, anchor=anchor)
+        column, row = (int(start // FINE) * FINE for start in (x + left, y + top))
+        width, height = (-int(-end // FINE) * FINE for end in (x + right - column, y + bottom - row))
+        mask = Image.new("L", (width, height))
+        ImageDraw.Draw(mask).text((x - column, y - row), self.shown, 255, font, anchor)
+        if self.upwards:
+            mask, column, row = mask.transpose(Image.Transpose.ROTATE_90), row, -column - width
+        if width and height:
+            picture.paste(self.colour, (column // FINE, row // FINE), mask.reduce(FINE))
+
+    def plot(self, axes, order):
+        style = {"weight": "bold"} if self.style == "bold" else {"style": self.style or "normal"}
+        style |= {"ha": self.anchor, "va": "baseline", "rotation": 90 if self.upwards else 0}
+        size = _points(self.size)
+        axes.text(
+            self.x, self.y, self.shown, size=size, color=self.colour, parse_math=False, zorder=1e6, **style
+        )
+
+    @property
+    def shown(self):
+        """The text with the code of each sign that would break a line or draw nothing."""
+        return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in self.text)
+
+
+def _rgb(colour):
+    return tuple(part / 255 for part in ImageColor.getrgb(colour))
+
+
+def _points(pixels):
+    return pixels * 72 / DOTS
+
+
+@cache
+def _font(style, size):
+    """Return a font that is installed with matplotlib, without importing it."""
+    ending = {"bold": "-Bold", "italic": "-Oblique"}.get(style, "")
+    folder = Path(find_spec("matplotlib").submodule_search_locations[0], "mpl-data/fonts/ttf")
+    return ImageFont.truetype(folder / f"DejaVuSans{ending}.ttf", size)

@@ -1,0 +1,169 @@
+"""Lines of attention on a picture, composed as the canvas of a page composes them, but in floating point and together.
+
+A line as opaque as a, where it covers the part c of a pixel, lets 1 - a·c of what lies beneath shine through. Lines of
+one colour may come in any order, so a pixel needs only the product over them: a sum of logarithms. And all lines with
+the same key - query are parallel and, in one column of pixels, stand a whole number of pixels apart. So one profile of
+coverage serves them all, and the sums of a column are a matrix product: profiles times logarithms.
+"""
+
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import torch
+
+# log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
+CURVES = (0.4, 0.9, 0.996)
+NEAR = 1_000_000  # numbers
+
+
+@contextmanager
+def _one_thread():
+    """Many small products are not worth waking other threads for each."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
+def draw_fan(image, opacities, colours, left, right, top, step, width):
+    """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
+
+    image: (rows, columns, 3), from 0 to 1, changed in place. opacities: (heads, query, key), from 0 to 1. colours: one
+    (red, green, blue) a head; a later head is drawn over an earlier one. The rest is in pixels of the image: the ends
+    of the lines, the middle of the first token, how far each token is below the last (a whole number), a line's width.
+    """
+    logs, row, column = _sum_logs(opacities, left, right, top, step, width)
+    # What lies outside the image is not drawn.
+    above, before = max(0, -row), max(0, -column)
+    rows, columns = min(logs.shape[0], len(image) - row), min(logs.shape[1], image.shape[1] - column)
+    place = image[row + above : row + rows, column + before : column + columns]
+    # What lies beneath head 0 shines through all heads, and head h through those after it.
+    through = logs[above:rows, before:columns].exp_().numpy()
+    colours = np.asarray(colours, np.float32)
+    place -= colours[0]
+    place *= through[..., :1]
+    place += through[..., 1:] @ -np.diff(colours, axis=0) + colours[-1]
+
+
+def draw_box(image, x, y, width, height, colour, opacity=1):
+    """Fill a rectangle of the image, whose edges are shared out among the pixels that they cross."""
+    rows, down = _overlap(y, height, 1, len(image))
+    columns, across = _overlap(x, width, 1, image.shape[1])
+    image[rows, columns] += (
+        opacity * (down * across.T)[..., None] * (np.asarray(colour, np.float32) - image[rows, columns])
+    )
+
+
+def draw_cells(image, x, y, width, height, colours):
+    """Draw a row of equal rectangles on the image, side by side. colours: (cells, 3)."""
+    rows, down = _overlap(y, height, 1, len(image))
+    columns, across = _overlap(x, width, len(colours), image.shape[1])
+    beneath = image[rows, columns] * (1 - across.sum(1)[:, None])
+    image[rows, columns] += down[..., None] * (
+        across @ np.asarray(colours, np.float32) + beneath - image[rows, columns]
+    )
+
+
+def _overlap(start, length, parts, size):
+    """Return the pixels in which a stretch lies, and how much of each is in each of its equal parts."""
+    first = max(0, int(np.floor(start)))
+    last = max(first, min(size, int(np.ceil(start + length))))
+    pixels = np.arange(first, last, dtype=np.float32)[:, None]
+    edges = (start + length * np.arange(parts + 1) / parts).astype(np.float32)
+    inside = np.minimum(pixels + 1, edges[1:]) - np.maximum(pixels, edges[:-1])
+    return slice(first, last), inside.clip(0)
+
+
+def _sum_logs(opacities, left, right, top, step, width):
+    """Return the sums over each head and those after it, (rows, columns, heads), and where in the image they begin."""
+    heads, queries, keys = opacities.shape
+    edge = int(np.ceil(width / 2)) + 1
+    first, row = int(left) - edge, int(np.floor((top - edge) / step))
+    along = (
+        np.arange(first, int(right) + edge + 1)[:, None] + 0.5 - left
+    )  # (columns, 1), to the middle of a column
+    count = max(queries, keys) + 2  # rows of tokens
+    steepest = np.hypot(1, max(queries, keys) * step / (right - left))
+    pad = queries + keys + int((width + 1) * steepest / step) + 4
+    curve, offset, lines = _sort_lines(opacities, pad)
+
+    slope = offset * step / (right - left)
+    tilt = np.hypot(1, slope)  # 1 / the cosine of a line's angle
+    reach = (width / 2 + 0.5) * tilt  # up and down in a column
+    # A profile is cut into blocks of a step each. `which` and `part` say for each block whose it is, and which of them.
+    blocks = np.ceil(2 * reach / step).astype(int) + 1
+    which = np.repeat(np.arange(len(blocks)), blocks)
+    part = np.arange(len(which)) - (blocks.cumsum() - blocks)[which]
+    windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
+    logs = torch.zeros(len(along), step, count * heads)
+    for now in _few(len(along), len(which) * (count * heads + 4 * step)):
+        middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
+        block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
+        above = block * step - middle[:, which]
+        profiles = _coverage(above, along[now], step, tilt[which], slope[which], right - left, width)
+        profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
+        # Each block meets as many rows of tokens as there are, beginning with this place among its lines.
+        picked = windows[which, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
+        torch.bmm(profiles, torch.from_numpy(picked), out=logs[now])
+    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
+    return logs.reshape(count * step, len(along), heads), row * step, first
+
+
+def _few(count, size):
+    """Return slices of `count` columns, so many at once that their numbers, `size` for each, stay near to hand."""
+    at_once = 1 + NEAR // (1 + size)
+    return [slice(start, start + at_once) for start in range(0, count, at_once)]
+
+
+def _sort_lines(opacities, pad):
+    """Return the lines by curve and by key - query: (slopes, queries x heads), with a pad of zeros at either end.
+
+    What belongs to no line is left out: so first come the curve and the key - query of each slope.
+    """
+    heads, queries, keys = opacities.shape
+    # Of each head and those after it together: (curves, heads, query, key).
+    shares = np.stack([np.interp(opacities, np.arange(256) / 255, share) for share in _shares()])
+    shares = shares[:, ::-1].cumsum(1)[:, ::-1].astype(np.float32)
+    curves, offsets = (
+        np.repeat(CURVES, queries + keys - 1),
+        np.tile(np.arange(1 - queries, keys), len(CURVES)),
+    )
+    lines = np.zeros((len(CURVES), queries + keys - 1, queries + 2 * pad, heads), np.float32)
+    for place, offset in enumerate(range(1 - queries, keys)):
+        found = shares.diagonal(offset, 2, 3).swapaxes(1, 2)
+        start = pad + max(0, -offset)
+        lines[:, place, start : start + found.shape[1]] = found
+    lines = lines.reshape(len(offsets), -1)
+    used = lines.any(axis=1)
+    return curves[used].astype(np.float32), offsets[used], lines[used]
+
+
+def _coverage(above, along, step, tilt, slope, length, width):
+    """Return how much of each pixel of a block a line covers: (columns, step, blocks).
+
+    A line is a rectangle, whose edges fade over one pixel. above: from the line's middle to the top of the block.
+    """
+    above, along, tilt, slope = (torch.from_numpy(part).float() for part in (above, along, tilt, slope))
+    down = above[:, None, :] + (torch.arange(step) + 0.5)[:, None]
+    across = width / 2 + 0.5 - (down / tilt).abs_()
+    ends = length / 2 * tilt + 0.5 - (down * (slope / tilt) + (along[..., None] - length / 2) * tilt).abs_()
+    return across.clamp_(0, 1).mul_(ends.clamp_(0, 1))
+
+
+@cache
+def _shares():
+    """Return how much of each of the CURVES an opacity takes, for 0/255 to 255/255: (curves, opacities)."""
+    coverage = np.linspace(0, 1, 65)[:, None]
+    opacities = np.minimum(np.arange(256) / 255, CURVES[-1])
+    curves, wanted = (np.log1p(-np.asarray(which) * coverage) for which in (CURVES, opacities))
+    shares = np.linalg.solve(
+        *(np.einsum("ci,cj->ij", curves, other) for other in (curves, wanted))
+    )  # least squares
+    # The faint ones, which are nearly all, take the first alone.
+    faint = opacities < CURVES[0]
+    shares[:, faint] = wanted[-1, faint] / curves[-1, :1] * np.eye(len(CURVES))[:, :1]
+    return shares

@@ -1,0 +1,45 @@
+"""What the text of a token says: how it is shown, which word it belongs to, and whether a tokenizer has added it."""
+
+MARKS = ("Ġ", "▁")  # before the first token of a word, in byte-level BPE and in SentencePiece
+ENDING = "</w>"  # after the last token of a word, in the BPE of GPT-1 and XLM
+SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<cls>", "<sep>", "<pad>", "<s>", "</s>", "<bos>", "<eos>"}
+SPECIAL |= {"<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"}
+
+
+def prettify(tokens):
+    """Return the tokens without the marks of a tokenizer. A mark alone stands for a space, and is shown as one: ␣."""
+    return [_prettify(token) for token in tokens]
+
+
+def _prettify(token):
+    plain = token.replace(ENDING, "")
+    for mark in MARKS:
+        plain = plain.replace(mark, " ")
+    return token if plain == token else plain.strip() or "␣"
+
+
+def word_numbers(tokens):
+    """Return for each token the number of its word, or None where no token is only a part of a word.
+
+    A word begins where the marks of the tokenizer say so: at what does not begin with ##, at Ġ or ▁, or after </w>.
+    """
+    pieces = any(token.startswith("##") and len(token) > 2 for token in tokens)
+    marks = any(token.startswith(MARKS) for token in tokens)
+    if not (pieces or marks or any(token.endswith(ENDING) for token in tokens)):
+        return None
+    numbers = []
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if pieces:
+            begins = not token.startswith("##")
+        elif marks:
+            begins = token.startswith(MARKS)
+        else:
+            begins = before is None or before.endswith(ENDING)
+        begins = begins or not numbers or token in SPECIAL or before in SPECIAL
+        numbers.append((numbers[-1] if numbers else -1) + begins)
+    return numbers if numbers and numbers[-1] < len(tokens) - 1 else None
+
+
+def special_indices(tokens):
+    """Return the indices of the tokens that a tokenizer adds, such as [CLS]."""
+    return [index for index, token in enumerate(tokens) if token in SPECIAL]
