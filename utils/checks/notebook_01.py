@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from .answers import Unreadable, kind_of, parts_of, whole_numbers
+from .answers import Unreadable, kind_of, parts_of, unlike, whole_numbers
 from .judge import judge, safely
 
 ENTRIES = (
@@ -71,7 +71,8 @@ def check_wordpiece(attempt):
 
     def read(raw):
         if not isinstance(raw, list | tuple) or not all(isinstance(piece, str) for piece in raw):
-            raise Unreadable(f"Your result is {kind_of(raw)}. A list of texts is expected.")
+            name = "text_not_list" if isinstance(raw, str) else unlike(raw, "not_a_list")
+            raise Unreadable(f"Your result is {kind_of(raw)}. A list of texts is expected.", name)
         return {"pieces": list(raw)}
 
     trials = [(word, set(entries)) for word in TRIED.split()]
@@ -243,10 +244,12 @@ def check_sentence_b_start(attempt):
         if raw is None:
             return {"place": None}
         if isinstance(raw, bool):
-            raise Unreadable(f"Your result is {raw}. A place is expected, a whole number, or None.")
+            said = f"Your result is {raw}. A place is expected, a whole number, or None."
+            raise Unreadable(said, "truth_returned")
         place = whole_numbers("place")(raw)["place"]
         if place.numel() != 1:
-            raise Unreadable(f"Your result holds {place.numel()} numbers. One is expected, or None.")
+            said = f"Your result holds {place.numel()} numbers. One is expected, or None."
+            raise Unreadable(said, "several_numbers")
         return {"place": int(place.item())}
 
     return judge("sentence_b_start", attempt, [(row,) for row in rows], right, mistakes, read, signs)

@@ -174,7 +174,8 @@ def projection(module, name, hidden_size, num_heads):
         return weight.expand(num_heads, -1, -1), bias.expand(num_heads, -1)
     if len(weight) == hidden_size:
         return weight.reshape(num_heads, head_dim, -1), bias.reshape(num_heads, head_dim)
-    raise Unreadable(f"Your layer `{name}` makes {len(weight)} numbers; {hidden_size} are needed.")
+    said = f"Your layer `{name}` makes {len(weight)} numbers; {hidden_size} are needed."
+    raise Unreadable(said, "layer_of_another_size")
 
 
 def peer_answer(layers, hidden_state, mask):

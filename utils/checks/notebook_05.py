@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from .answers import Unreadable, alone, output_and_weights, what_differs
-from .judge import judge, refused, run_attempt, safely, why_not_run
+from .judge import judge, refused, safely
+from .running import run_attempt, why_not_run
 from .shared import built, fill_weights, made_numbers
 
 
@@ -262,13 +263,16 @@ class Part(nn.Module):
 def norms_of(module, held):
     """Return the two norms of the learner's module, twice the same if it has but one, or raise `Unreadable`."""
     if any(norm.weight is None or norm.bias is None for norm in held):
-        raise Unreadable("A norm of yours has no weight or no bias. Make it with nn.LayerNorm(hidden_size).")
+        said = "A norm of yours has no weight or no bias. Make it with nn.LayerNorm(hidden_size)."
+        raise Unreadable(said, "layer_without_weights")
     if len(held) == 1:
         return held * 2
     names = ("attention_norm", "feed_forward_norm")
     for name in names:
         if not isinstance(getattr(module, name, None), nn.LayerNorm):
-            raise Unreadable(f"Your class needs an nn.LayerNorm named `{name}`, and has none.")
+            raise Unreadable(
+                f"Your class needs an nn.LayerNorm named `{name}`, and has none.", "layer_missing"
+            )
     return [getattr(module, name) for name in names]
 
 

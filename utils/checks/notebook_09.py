@@ -193,9 +193,8 @@ def check_cross_attention(attempt):
         layers[size] = [linear_layer(module, name) for name in ("query", "key", "value")]
         if any(weight.shape != (size, size) for weight, _ in layers[size]):
             sizes = ", ".join(str(tuple(weight.shape)) for weight, _ in layers[size])
-            raise Unreadable(
-                f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
-            )
+            said = f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
+            raise Unreadable(said, "layer_of_another_size")
 
     def call(hidden_state, memory):
         return modules[hidden_state.shape[-1]](hidden_state, memory)

@@ -136,7 +136,8 @@ def check_held_out_best(attempt):
             numbers = ()
         if len(numbers) != 3:
             held = f"Your result is {kind_of(raw)}."
-            raise Unreadable(f"{held} Three numbers are expected: the layer, the head, and a share.")
+            said = f"{held} Three numbers are expected: the layer, the head, and a share."
+            raise Unreadable(said, "nothing_returned" if raw is None else "other_number_of_parts")
         return {LAYER_HEAD: numbers[:2], "share": round(numbers[2].item(), 3)}
 
     return judge("held_out_best", attempt, [trial(*half) for half in HALVES], right, mistakes, read)
@@ -244,7 +245,8 @@ def check_paired_interval(attempt):
     def read(raw):
         numbers = read_tensor(raw, "interval", lists=True).flatten()
         if len(numbers) != 2:
-            raise Unreadable(f"Two numbers are expected, low and high. You returned {len(numbers)}.")
+            said = f"Two numbers are expected, low and high. You returned {len(numbers)}."
+            raise Unreadable(said, "other_number_of_parts")
         return {"interval": numbers}
 
     signs = {

@@ -13,7 +13,7 @@ def one_number(name):
     def read(raw):
         numbers = read_tensor(raw, name, lists=True)
         if numbers.numel() != 1:
-            raise Unreadable(f"One number is expected. You returned {numbers.numel()}.")
+            raise Unreadable(f"One number is expected. You returned {numbers.numel()}.", "several_numbers")
         value = numbers.item()
         return {name: int(value) if value.is_integer() and abs(value) < 1e15 else round(value, 2)}
 

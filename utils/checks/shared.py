@@ -7,7 +7,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from .answers import LAYER_HEAD, Unreadable, agrees, close, kind_of, whole_numbers
-from .judge import NotAttempted, run_attempt, why_not_run
+from .judge import NotAttempted
+from .running import is_stub, run_attempt, why_not_run
+from .symptoms import of_error
 
 # ------------------------------------------------------------------------------------------ inputs and modules
 
@@ -29,14 +31,14 @@ def fill_weights(module):
 def built(attempt, *arguments):
     """Return the learner's module with repeatable weights in eval mode, or raise `Unreadable`."""
     if not isinstance(attempt, type):
-        raise Unreadable(f"Give the class itself. This is {kind_of(attempt)}.")
+        raise Unreadable(f"Give the class itself. This is {kind_of(attempt)}.", "not_the_class")
     if not issubclass(attempt, nn.Module):
-        raise Unreadable(f"Your class {attempt.__name__} is no nn.Module.")
+        raise Unreadable(f"Your class {attempt.__name__} is no nn.Module.", "no_module")
     ran = run_attempt(attempt, [arguments])
-    if isinstance(ran.error, NotImplementedError):
+    if is_stub(ran.error):
         raise NotAttempted
     if not ran.results:
-        raise Unreadable(why_not_run(ran))
+        raise Unreadable(why_not_run(ran), of_error(ran.error))
     try:
         return fill_weights(ran.results[0][1]).eval()
     except Exception as error:
@@ -47,7 +49,8 @@ def linear_layer(module, name):
     """Return weight and bias of a linear layer with this name, or raise `Unreadable`."""
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
-        raise Unreadable(f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none.")
+        said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
+        raise Unreadable(said, "layer_missing")
     weight = layer.weight.detach()
     return weight, torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach()
 
@@ -229,7 +232,8 @@ def read_place(raw):
     numbers = whole_numbers(LAYER_HEAD)(raw)
     count = numbers[LAYER_HEAD].numel()
     if count > 2:
-        raise Unreadable(f"Your result holds {count} numbers. Two are expected: the layer and the head.")
+        said = f"Your result holds {count} numbers. Two are expected: the layer and the head."
+        raise Unreadable(said, "several_numbers")
     return numbers
 
 
