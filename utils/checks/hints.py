@@ -40,8 +40,17 @@ def right_so_far(told, trials):
         found = [near(one.answer, one.expected) for one in wrong]
         more, other, symptom = found[0]
         facts, clue = facts + more, clue or other
-        name = name or (symptom if all(one[2] == symptom for one in found) else None)
+        name = name or shared(found)
     return " ".join(filter(None, [f"Right so far: {', '.join(facts)}." if facts else "", clue])), name
+
+
+def shared(found):
+    """Return the name of the symptom that several wrong answers share, or None; a factor has to be the same one."""
+    names = {symptom for *_, symptom in found}
+    if len(names) > 1:  # where there is but one sentence or head, one part of it lacks no number
+        names -= {"axis_of_length_one"}
+    clues = {clue for _, clue, _ in found}
+    return None if len(names) > 1 or names == {"all_scaled"} and len(clues) > 1 else names.pop()
 
 
 def near(answer, expected):

@@ -215,10 +215,12 @@ def judge(
         return refused(exercise, f"After your code ran, {ran.changed}", "changes_its_input")
     if wrong or ran.timed_out or ran.error is not None:
         hint, name = right_so_far(told, trials)
-        name = next((one.name for one in wrong if one.name), name)
+        name = next((one.name for one in wrong if one.name), name if wrong else None)
         seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
         if not name and (name := of_error(ran.error)):
             seen, inputs = why_not_run(ran), ran.failed
+        elif not name and not wrong:
+            name = right_so_far(told, trials)[1]
         return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
     return Verdict(exercise, True, None, f"Your answer was right on all {len(trials)} test inputs.")
 
@@ -250,8 +252,8 @@ def compared(inputs, result, right, read):
 def fitting(told, mistakes, signs):
     """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
 
-    One that explains every answer comes first; then one that fits a wrong answer and is not contradicted by a right
-    one, where it would give another; then any that fits.
+    One that explains every answer comes first; then one that fits a third of the wrong answers or more and is not
+    contradicted by a right one, where it would give another; then any that fits a third.
     """
     read = [one for one in told if one.answer is not None]
     for one in read:
@@ -261,7 +263,7 @@ def fitting(told, mistakes, signs):
             and agrees(exchanged(one.answer), one.expected)
         ):
             return "weights_first", one
-    fits, contradicted = {}, set()
+    fits, contradicted, hopeless = {}, set(), set()
     for name, likes in mistakes.items():
         fits[name] = [would_give(one, likes) for one in read]
         pairs = list(zip(read, fits[name], strict=True))
@@ -269,7 +271,10 @@ def fitting(told, mistakes, signs):
             return name, next(one for one in read if one.seen)
         if any(fit is False and not one.seen for one, fit in pairs):
             contradicted.add(name)
-    for left_out in (contradicted, set()):
+        of_wrong = [fit for one, fit in pairs if one.seen]
+        if of_wrong.count(False) > 2 * of_wrong.count(True):
+            hopeless.add(name)  # it would mostly give other answers than these
+    for left_out in (contradicted | hopeless,):
         for place, one in enumerate(read):
             for name, all_of in fits.items():
                 if one.seen and all_of[place] and name not in left_out:
@@ -286,7 +291,10 @@ def would_give(one, likes):
     fits = None
     for like in likes:
         with suppress(Exception):  # this misconception cannot happen on these inputs
-            fits = agrees(one.answer, like(*one.inputs))
+            foreseen = like(*one.inputs)
+            fits = agrees(one.answer, foreseen)
+            if fits and one.seen and agrees(one.expected, foreseen):
+                fits = None  # it would be right here, and something else is wrong
             if fits:
                 break
     return fits

@@ -66,8 +66,12 @@ ERRORS = [
     (TypeError, r"positional argument|unexpected keyword argument|missing \d+ required", "arguments_differ"),
     (TypeError, r"is not subscriptable|object is not iterable|has no len", "one_thing_taken_for_many"),
     (TypeError, r"not callable", "not_a_function"),
+    (AttributeError, r"torch\.return_types", "pair_used_as_tensor"),
+    (AttributeError, r"before Module\.__init__", "no_super_init"),
     (AttributeError, r"has no attribute", "no_such_name"),
     (NameError, r"", "no_such_name"),
+    (ValueError, r"only one element tensors can be converted", "many_numbers_as_one"),
+    (TypeError, r"'torch\.return_types", "pair_used_as_tensor"),
     (KeyError, r"", "place_is_not_there"),
     (RecursionError, r"", "calls_itself_for_ever"),
     (ZeroDivisionError, r"", "divided_by_zero"),
@@ -92,6 +96,8 @@ def of_answer(mine, value):
     """
     if isinstance(mine, list) and isinstance(value, list):
         return of_list(mine, value)
+    if isinstance(mine, int | float) and isinstance(value, int | float) and value:
+        return "all_scaled", f"Your number is {mine / value:.3g} times the right one."
     if not isinstance(mine, torch.Tensor) or not isinstance(value, torch.Tensor):
         return None, ""
     truth = value.dtype == torch.bool
@@ -162,6 +168,8 @@ def of_all_numbers(mine, value):
 
 def of_places(mine, value, truth):
     """Return the name of where numbers are wrong: in some rows, columns or sentences; or moved by one place."""
+    if not truth and mine.isfinite().all() and torch.allclose(mine, value, rtol=2e-3, atol=1e-3):
+        return "nearly_right", ""
     if truth and same(mine, 1 - value):
         return "truth_inverted", ""
     for axis in range(mine.dim()):
@@ -177,10 +185,12 @@ def of_places(mine, value, truth):
         whole = right.transpose(axis, 0).flatten(1).all(dim=1)
         if whole.any() and not whole.all():
             wrong, name = (~whole).nonzero().flatten().tolist(), f"some_{word}s_wrong"
-            if whole.sum() == 1:
+            if whole.sum() == 1:  # the first row is right in many ways
+                name = None if word != "sentence" else name
                 return name, f"Only {word} {int(whole.nonzero()[0])} is right, counted from 0."
             if len(wrong) == 1:
                 return name, f"Only {word} {wrong[0]} is wrong, counted from 0."
+            name = None if word != "sentence" else name
             return name, f"Wrong are the {word}s {', '.join(map(str, wrong))}, counted from 0."
     return None, ""
 
