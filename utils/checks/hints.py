@@ -38,7 +38,7 @@ def right_so_far(told, trials):
         facts = [f"the answer to {len(right)} of {len(trials)} inputs"]
     if wrong and all(one.answer for one in wrong):
         found = [near(one.answer, one.expected) for one in wrong]
-        more, other, symptom = found[0]
+        more, other, _ = found[0]
         facts, clue = facts + more, clue or other
         name = name or shared(found)
     return " ".join(filter(None, [f"Right so far: {', '.join(facts)}." if facts else "", clue])), name
@@ -50,7 +50,7 @@ def shared(found):
     if len(names) > 1:  # where there is but one sentence or head, one part of it lacks no number
         names -= {"axis_of_length_one"}
     clues = {clue for _, clue, _ in found}
-    return None if len(names) > 1 or names == {"all_scaled"} and len(clues) > 1 else names.pop()
+    return None if len(names) > 1 or (names == {"all_scaled"} and len(clues) > 1) else names.pop()
 
 
 def near(answer, expected):

@@ -252,8 +252,8 @@ def compared(inputs, result, right, read):
 def fitting(told, mistakes, signs):
     """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
 
-    One that explains every answer comes first; then one that fits a third of the wrong answers or more and is not
-    contradicted by a right one, where it would give another; then any that fits a third.
+    A formula that explains every answer comes first. Then one that fits a third of the wrong answers or more, and is
+    not contradicted by a right one, where it would give another; or a sign.
     """
     read = [one for one in told if one.answer is not None]
     for one in read:
@@ -274,16 +274,22 @@ def fitting(told, mistakes, signs):
         of_wrong = [fit for one, fit in pairs if one.seen]
         if of_wrong.count(False) > 2 * of_wrong.count(True):
             hopeless.add(name)  # it would mostly give other answers than these
-    for left_out in (contradicted | hopeless,):
-        for place, one in enumerate(read):
+    for place, one in enumerate(read):
+        if one.seen:
             for name, all_of in fits.items():
-                if one.seen and all_of[place] and name not in left_out:
+                if all_of[place] and name not in contradicted | hopeless:
                     return name, one
             for name, shows in signs.items():
-                with suppress(Exception):  # this answer is not what the sign looks at
-                    if one.seen and shows(one.inputs, one.answer):
-                        return name, one
+                if is_seen(shows, one):
+                    return name, one
     return None, None
+
+
+def is_seen(shows, one):
+    """Say whether an answer shows what this sign looks for."""
+    with suppress(Exception):  # this answer is not what the sign looks at
+        return bool(shows(one.inputs, one.answer))
+    return False
 
 
 def would_give(one, likes):

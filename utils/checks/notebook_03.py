@@ -65,6 +65,11 @@ def check_causal_mask(attempt):
         "allows_everything": [lambda seq_len: {"mask": torch.ones(seq_len, seq_len)}],
         "allows_nothing": [lambda seq_len: {"mask": torch.zeros(seq_len, seq_len)}],
         "only_itself": [lambda seq_len: {"mask": torch.eye(seq_len)}],
+        "only_one_before": [
+            lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril(-1).triu(-1)},
+            lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril().triu(-1)},
+        ],
+        "upper_without_diagonal_allowed": [lambda seq_len: {"mask": 1 - torch.eye(seq_len)}],
         "mirrored": [
             lambda seq_len, axis=axis: {"mask": torch.ones(seq_len, seq_len).tril().flip(axis)}
             for axis in (0, 1)
@@ -123,6 +128,12 @@ def check_padding_mask(attempt):
         except RuntimeError:
             return {"dtype": dtype, met: mask}
 
+    mistakes["pads_moved"] = [
+        seen_as(lambda mask: mask.roll(1, -1)),
+        seen_as(lambda mask: mask.roll(-1, -1)),
+        seen_as(lambda mask: mask.flip(-1)),
+        seen_as(lambda mask: mask.flip(0)),
+    ]
     signs = {"does_not_broadcast": unlike_scores, "wrong_dtype_or_value": not_bool}
     trials = [(torch.tensor(mask),) for mask in rows]
     return judge("padding_mask", attempt, trials, right, mistakes, read, signs, call)
@@ -146,8 +157,24 @@ def check_window_mask(attempt):
     right = window(lambda size: size)
     mistakes = {
         "allows_nothing": [where(lambda i, j, n, size: False)],
-        "window_too_long": [window(lambda size: size + 1)],
-        "window_too_short": [window(lambda size: size - 1)],
+        "window_too_long": [
+            window(lambda size: size + 1),
+            window(lambda size: size + 2),
+            window(lambda size: 2 * size),
+        ],
+        "window_too_short": [
+            window(lambda size: size - 1),
+            window(lambda size: size - 2),
+            window(lambda size: size // 2),
+            window(lambda size: (size + 1) // 2),
+            window(lambda size: size // 2 + 1),
+        ],
+        "every_nth_token": [where(lambda i, j, n, size: j <= i and (i - j) % size == 0)],
+        "one_place_only": [
+            where(lambda i, j, n, size: i - j == size - 1),
+            where(lambda i, j, n, size: i - j == size),
+            where(lambda i, j, n, size: i == j),
+        ],
         "without_itself": [
             where(lambda i, j, n, size: 0 < i - j <= size),
             where(lambda i, j, n, size: 0 < i - j < size),
@@ -161,6 +188,12 @@ def check_window_mask(attempt):
             window(lambda size: size, lambda size: size),
             window(lambda size: size + 1, lambda size: size),
             window(lambda size: size // 2 + 1, lambda size: size // 2),
+            window(lambda size: size + 1, lambda size: size - 1),
+            window(lambda size: math.inf, lambda size: size),
+            window(lambda size: math.inf, lambda size: size - 1),
+            window(lambda size: size, lambda size: 1),
+            window(lambda size: 0, lambda size: size),
+            window(lambda size: 0, lambda size: size - 1),
         ],
         "window_does_not_move": [
             where(lambda i, j, n, size: n - size <= j),
@@ -269,6 +302,30 @@ def wrong_masks():
         "mask_transposed": [
             lambda q, k, v, mask: right_attention(q, k, v, mask.mT),
         ],
+        "mask_of_one_query": [
+            lambda q, k, v, mask: right_attention(q, k, v, mask[..., :1, :]),
+            lambda q, k, v, mask: right_attention(q, k, v, mask.any(dim=-2, keepdim=True)),
+            lambda q, k, v, mask: right_attention(q, k, v, mask.all(dim=-2, keepdim=True)),
+        ],
+        "mask_on_values": [
+            lambda q, k, v, mask: {"output": weights_of(q, k) @ (v * mask.any(dim=-2)[..., None])},
+            lambda q, k, v, mask: {
+                "output": right_attention(q, k, v)["output"] * mask.any(dim=-1, keepdim=True)
+            },
+            lambda q, k, v, mask: {"output": right_attention(q, k, v)["output"] * mask[..., :1]},
+        ],
+        "causal_instead_of_mask": [
+            lambda q, k, v, mask: right_attention(
+                q, k, v, torch.ones(q.shape[-2], k.shape[-2]).tril().bool()
+            ),
+            lambda q, k, v, mask: right_attention(
+                q, k, v, mask & torch.ones(q.shape[-2], k.shape[-2]).tril().bool()
+            ),
+        ],
+        "scaled_otherwise_with_a_mask": [
+            lambda q, k, v, mask: right_attention(q * math.sqrt(q.shape[-1]), k, v, mask),
+            lambda q, k, v, mask: right_attention(q / math.sqrt(q.shape[-1]), k, v, mask),
+        ],
         "mask_after_softmax": [
             weighed(late),
             weighed(lambda scores, mask: late(scores, mask, -math.inf)),
@@ -288,7 +345,25 @@ def wrong_masks():
             ),
         ],
         "nan_on_masked_row": [with_empty_row(nan_row)],
-        "masked_row_not_zero": [with_empty_row(like) for number in (-1e9, -1e4) for like in filled(number)],
+        "masked_row_not_zero": [
+            *(
+                with_empty_row(like)
+                for number in (-1e9, -1e4, -3.4028234663852886e38)
+                for like in filled(number)
+            ),
+            with_empty_row(
+                lambda q, k, v, mask: {
+                    "output": torch.where(
+                        mask.any(dim=-1, keepdim=True),
+                        right_attention(q, k, v, mask)["output"],
+                        v.mean(dim=-2, keepdim=True),
+                    )
+                }
+            ),
+            with_empty_row(
+                lambda q, k, v, mask: right_attention(q, k, v, mask | ~mask.any(dim=-1, keepdim=True))
+            ),
+        ],
     }
 
 

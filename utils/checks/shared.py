@@ -136,6 +136,38 @@ def signs_of_attention():
     return {"overflow_on_large_scores": overflow}
 
 
+# What a learner may divide by instead of √d, given d; and what may happen to scores before softmax.
+OTHER_DIVISORS = [
+    *(lambda d: math.log(d), lambda d: math.log2(d), lambda d: d**0.25, lambda d: d**2, lambda d: d**1.5),
+    *(
+        lambda d: math.sqrt(d - 1),
+        lambda d: math.sqrt(d + 1),
+        lambda d: math.sqrt(2 * d),
+        lambda d: math.sqrt(d / 2),
+    ),
+    *(
+        lambda d: 2 * d,
+        lambda d: d / 2,
+        lambda d: math.sqrt(d) / 2,
+        lambda d: 2 * math.sqrt(d),
+        lambda d: d // 2,
+    ),
+    *(lambda d: math.sqrt(d) + 1, lambda d: d + 1, lambda d: d - 1),
+]
+SCORES_CHANGED = [
+    torch.relu,
+    torch.abs,
+    torch.tanh,
+    torch.square,
+    lambda s: s.clamp(-1, 1),
+    lambda s: s.clamp(min=1e-9),
+]
+SCORES_CHANGED += [lambda s, top=top: s.clamp(-top, top) for top in (10, 20, 50, 80, 100)]
+SCORES_CHANGED += [lambda s, top=top: s.clamp(max=top) for top in (10, 20, 50, 80, 88, 100)]
+SCORES_CHANGED += [lambda s: s / s.amax(-1, keepdim=True), lambda s: s / s.abs().amax(-1, keepdim=True)]
+SCORES_CHANGED += [lambda s: s / s.norm(dim=-1, keepdim=True)]
+
+
 def wrong_attention():
     """Return what misconceptions of attention would compute from (query, key, value).
 
@@ -177,6 +209,26 @@ def wrong_attention():
             for number in (2, 4, 8, 16, 64, 512, 768, *map(math.sqrt, (2, 8, 512, 768)))
         ],
         "multiplied_by_root": [divided(lambda q, k, v: q.shape[-1] ** -0.5)],
+        "softmax_twice": [lambda q, k, v: applied(weights_of(q, k).softmax(dim=-1), v)],
+        "causal_mask_added": [
+            lambda q, k, v: right_attention(q, k, v, torch.ones(q.shape[-2], k.shape[-2]).tril().bool()),
+        ],
+        "scores_changed": [
+            *(
+                lambda q, k, v, c=c: applied(c(scaled_scores(q, k)).softmax(dim=-1), v)
+                for c in SCORES_CHANGED
+            ),
+            lambda q, k, v: right_attention(F.normalize(q, dim=-1), F.normalize(k, dim=-1), v),
+            lambda q, k, v: applied((F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(dim=-1), v),
+        ],
+        "each_score_alone": [
+            lambda q, k, v: applied(scaled_scores(q, k).sigmoid(), v),
+            lambda q, k, v: applied(scaled_scores(q, k).exp(), v),
+        ],
+        "largest_score_only": [
+            lambda q, k, v: applied(F.one_hot(scaled_scores(q, k).argmax(-1), k.shape[-2]).to(v), v),
+        ],
+        "all_keys_alike": [lambda q, k, v: applied(torch.ones_like(q @ k.mT) / k.shape[-2], v)],
         "scaled_after_softmax": [divided_late(lambda q, k: q @ k.mT), divided_late(scaled_scores)],
         "sign_turned": [lambda q, k, v: right_attention(-q, k, v)],
         "softmax_over_batch": [over(-3), over(-4)],
@@ -200,6 +252,7 @@ def wrong_attention():
             instead(lambda weights, q, k: weights @ k),
             instead(lambda weights, q, k: weights @ q),
         ],
+        "other_divisor": [divided(lambda q, k, v, by=by: by(q.shape[-1])) for by in OTHER_DIVISORS],
     }
 
 
@@ -237,11 +290,12 @@ def read_place(raw):
     return numbers
 
 
-def search(cases, table, mistakes):
+def search(cases, table, mistakes, last=None):
     """Return trials, right answer and mistakes of a search for a head, as `judge` wants them.
 
     Each of `cases`: the inputs and the right (layer, head), known beforehand. `table(*inputs)` gives the number of
-    each head, (layers, heads). To the `mistakes` of the exercise come the ways to choose wrongly in that table.
+    each head, (layers, heads). To the `mistakes` of the exercise come the ways to choose wrongly in that table. The `last` ones
+    name a head by chance now and then, so the others are tried before.
     """
     trials, known = (
         [inputs for inputs, _ in cases],
@@ -289,6 +343,11 @@ def search(cases, table, mistakes):
     common = {
         "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
+        "one_number_twice": [
+            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[0, 0]]},
+            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[1, 1]]},
+        ],
+        "second_best": [lambda *inputs: second_best(table(*inputs))],
         "layer_or_head_alone": [
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][0]},
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][1]},
@@ -313,7 +372,12 @@ def search(cases, table, mistakes):
         ],
         "weakest_instead": [lambda *inputs: place(-table(*inputs))],
     }
-    return trials, right, mistakes | common
+    return trials, right, mistakes | common | (last or {})
+
+
+def second_best(table):
+    """Return the answer that names the second largest number of a table (layers, heads)."""
+    return {LAYER_HEAD: torch.tensor(divmod(table.flatten().topk(2).indices[1].item(), table.shape[1]))}
 
 
 def share(table):
@@ -374,6 +438,13 @@ def wrong_shares(right, chosen):
 
         return compute
 
+    def without_itself(*inputs):
+        weights, keys = torch.cat(inputs[0]), chosen(*inputs)
+        return share((weights * (1 - torch.eye(weights.shape[-1])))[..., keys].sum(-1).mean(-1))
+
+    def ratio(shares):
+        return shares / (1 - shares)
+
     def divided_by_all(reduce):
         return lambda *inputs: share(
             reduce(torch.cat(inputs[0])[..., chosen(*inputs)]) / inputs[0][0].shape[-1]
@@ -382,6 +453,15 @@ def wrong_shares(right, chosen):
     shapes = wrong_tables(right)
     shapes["mean_over_heads"] += [of(lambda w: w.sum(-1).mean(0)), of(lambda w: w.sum(-1).mean(1))]
     return shapes | {
+        "other_than_mean": [
+            of(lambda w: w.sum(-1).amax(-1)),
+            of(lambda w: w.sum(-1).amin(-1)),
+            of(lambda w: w.sum(-1).median(-1).values),
+            of(lambda w: w.sum(-1).prod(-1)),
+            of(lambda w: w.sum(-1).std(-1)),
+        ],
+        "itself_left_out": [without_itself],
+        "ratio_to_the_rest": [lambda *inputs: share(ratio(right(*inputs)["share"]))],
         "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
         "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],
         "sum_and_mean_exchanged": [of(lambda w: w.mean(-1).sum(-1))],
@@ -398,6 +478,8 @@ def wrong_shares(right, chosen):
             some_queries(lambda keys, seq: list(range(1, seq))),
             some_queries(lambda keys, seq: list(range(seq - 1))),
             some_queries(lambda keys, seq: keys),
+            some_queries(lambda keys, seq: [0]),
+            some_queries(lambda keys, seq: [seq - 1]),
             some_queries(lambda keys, seq: [query for query in range(seq) if query not in keys]),
             divided_by_all(lambda w: w[:, :, 1:-1].sum((-2, -1))),
         ],
