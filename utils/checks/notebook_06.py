@@ -3,8 +3,8 @@
 import torch
 
 from .answers import alone
+from .heads import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 from .judge import judge, safely
-from .shared import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 
 
 def looking_back(*strengths, start=0.0):

@@ -3,8 +3,8 @@
 import torch
 
 from .answers import LAYER_HEAD, alone, whole_numbers
+from .heads import WRONG_SHAPES, place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 from .judge import judge, safely
-from .shared import WRONG_SHAPES, place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 
 
 @safely

@@ -73,6 +73,7 @@ ERRORS = [
     (ValueError, r"only one element tensors can be converted", "many_numbers_as_one"),
     (TypeError, r"'torch\.return_types", "pair_used_as_tensor"),
     (KeyError, r"", "place_is_not_there"),
+    (OverflowError, r"math range", "overflow_on_large_scores"),
     (RecursionError, r"", "calls_itself_for_ever"),
     (ZeroDivisionError, r"", "divided_by_zero"),
 ]
