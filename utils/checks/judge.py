@@ -263,21 +263,29 @@ def fitting(told, mistakes, signs):
             and agrees(exchanged(one.answer), one.expected)
         ):
             return "weights_first", one
-    fits, contradicted, hopeless = {}, set(), set()
+    if not any(one.seen for one in read):
+        return None, None
+    first, fits, unlikely = next(one for one in read if one.seen), {}, set()
     for name, likes in mistakes.items():
-        fits[name] = [would_give(one, likes) for one in read]
-        pairs = list(zip(read, fits[name], strict=True))
-        if any(one.seen for one in read) and all(fit if one.seen else fit is not False for one, fit in pairs):
-            return name, next(one for one in read if one.seen)
-        if any(fit is False and not one.seen for one, fit in pairs):
-            contradicted.add(name)
-        of_wrong = [fit for one, fit in pairs if one.seen]
-        if of_wrong.count(False) > 2 * of_wrong.count(True):
-            hopeless.add(name)  # it would mostly give other answers than these
+        each = [[would_give(one, like) for one in read] for like in likes]
+        if any(explains(read, fit) for fit in each):
+            return name, first
+        # or each answer by another formula of this name
+        fits[name] = [
+            True if True in of_one else False if False in of_one else None
+            for of_one in zip(*each, strict=True)
+        ]
+    for name, fit in fits.items():
+        if explains(read, fit):
+            return name, first
+        of_wrong = [one_fit for one, one_fit in zip(read, fit, strict=True) if one.seen]
+        contradicted = any(one_fit is False and not one.seen for one, one_fit in zip(read, fit, strict=True))
+        if contradicted or of_wrong.count(False) > 2 * of_wrong.count(True):
+            unlikely.add(name)  # it would give another answer to a right one, or mostly to these
     for place, one in enumerate(read):
         if one.seen:
             for name, all_of in fits.items():
-                if all_of[place] and name not in contradicted | hopeless:
+                if all_of[place] and name not in unlikely:
                     return name, one
             for name, shows in signs.items():
                 if is_seen(shows, one):
@@ -292,18 +300,19 @@ def is_seen(shows, one):
     return False
 
 
-def would_give(one, likes):
-    """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
-    fits = None
-    for like in likes:
-        with suppress(Exception):  # this misconception cannot happen on these inputs
-            foreseen = like(*one.inputs)
-            fits = agrees(one.answer, foreseen)
-            if fits and one.seen and agrees(one.expected, foreseen):
-                fits = None  # it would be right here, and something else is wrong
-            if fits:
-                break
-    return fits
+def explains(read, fit):
+    """Say whether a formula gives every wrong answer, and no other one to an input that was answered rightly."""
+    return all(one_fit if one.seen else one_fit is not False for one, one_fit in zip(read, fit, strict=True))
+
+
+def would_give(one, like):
+    """Say whether a formula gives the answer of a `Compared`; None if it says nothing there."""
+    with suppress(Exception):  # this misconception cannot happen on these inputs
+        foreseen = like(*one.inputs)
+        if one.seen and agrees(one.expected, foreseen):
+            return None  # it would be right here, and something else is wrong
+        return agrees(one.answer, foreseen)
+    return None
 
 
 def exchanged(answer):

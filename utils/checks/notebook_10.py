@@ -188,6 +188,24 @@ def check_held_out_best(attempt):
         "parts_in_another_order": [
             lambda h, c: {LAYER_HEAD: torch.tensor([answers[len(c)][2], answers[len(c)][0]])},
         ],
+        "same_half": [like(first, first), like(second, second)],
+        "halves_exchanged": [like(second, first)],
+        "all_choose": [like(both, second), like(both, first), like(both, both)],
+        "scored_on_all": [like(first, both)],
+        "counts_instead_of_share": [
+            like(first, second, share=np.sum),
+            other_share(lambda h, c: found(h, c)[~c].sum() / len(h)),
+            other_share(lambda h, c: found(h, c)[~c].sum() / c.sum()),
+        ],
+        "share_of_other_heads": [
+            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).max().round(3)},
+            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).mean().round(3)},
+        ],
+        "weakest_instead": [like(first, second, find=np.argmin)],
+        "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
+        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
+        "divided_by_layers": [divided_by_layers],
+        # these name a head by chance now and then
         "one_layer_only": [
             in_part(lambda t: (0, t[0].argmax())),
             in_part(lambda t: (len(t) - 1, t[-1].argmax())),
@@ -208,23 +226,6 @@ def check_held_out_best(attempt):
             for size in (lambda h, c: len(h) // 2, lambda h, c: c.sum())
             for turned in (False, True)
         ],
-        "same_half": [like(first, first), like(second, second)],
-        "halves_exchanged": [like(second, first)],
-        "all_choose": [like(both, second), like(both, first), like(both, both)],
-        "scored_on_all": [like(first, both)],
-        "counts_instead_of_share": [
-            like(first, second, share=np.sum),
-            other_share(lambda h, c: found(h, c)[~c].sum() / len(h)),
-            other_share(lambda h, c: found(h, c)[~c].sum() / c.sum()),
-        ],
-        "share_of_other_heads": [
-            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).max().round(3)},
-            lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).mean().round(3)},
-        ],
-        "weakest_instead": [like(first, second, find=np.argmin)],
-        "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
-        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
-        "divided_by_layers": [divided_by_layers],
     }
 
     def read(raw):
