@@ -90,6 +90,10 @@ def search(cases, table, mistakes, last=None):
     common = {
         "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
+        "never_compared": [
+            lambda *inputs: {LAYER_HEAD: torch.tensor(table(*inputs).shape) - 1},
+            lambda *inputs: {LAYER_HEAD: torch.tensor([0, 0])},
+        ],
         "one_number_twice": [
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[0, 0]]},
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[1, 1]]},
@@ -189,6 +193,10 @@ def wrong_shares(right, chosen):
         weights, keys = torch.cat(inputs[0]), chosen(*inputs)
         return share((weights * (1 - torch.eye(weights.shape[-1])))[..., keys].sum(-1).mean(-1))
 
+    def hits(*inputs):
+        most = torch.cat(inputs[0]).argmax(dim=-1)  # (layers, heads, query)
+        return share(torch.isin(most, torch.tensor(chosen(*inputs))).double().mean(dim=-1))
+
     def ratio(shares):
         return shares / (1 - shares)
 
@@ -208,6 +216,7 @@ def wrong_shares(right, chosen):
             of(lambda w: w.sum(-1).std(-1)),
         ],
         "itself_left_out": [without_itself],
+        "hits_counted": [hits, lambda *inputs: share(hits(*inputs)["share"] * inputs[0][0].shape[-1])],
         "ratio_to_the_rest": [lambda *inputs: share(ratio(right(*inputs)["share"]))],
         "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
         "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],

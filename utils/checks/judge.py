@@ -252,7 +252,7 @@ def compared(inputs, result, right, read):
 def fitting(told, mistakes, signs):
     """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
 
-    A formula that explains every answer comes first. Then one that fits a third of the wrong answers or more, and is
+    A formula that explains every answer comes first. Then one that fits half of the wrong answers or more, and is
     not contradicted by a right one, where it would give another; or a sign.
     """
     read = [one for one in told if one.answer is not None]
@@ -280,7 +280,7 @@ def fitting(told, mistakes, signs):
             return name, first
         of_wrong = [one_fit for one, one_fit in zip(read, fit, strict=True) if one.seen]
         contradicted = any(one_fit is False and not one.seen for one, one_fit in zip(read, fit, strict=True))
-        if contradicted or of_wrong.count(False) > 2 * of_wrong.count(True):
+        if contradicted or of_wrong.count(False) > of_wrong.count(True):
             unlikely.add(name)  # it would give another answer to a right one, or mostly to these
     for place, one in enumerate(read):
         if one.seen:

@@ -29,6 +29,11 @@ def check_wordpiece(attempt):
     def like(**changed):
         return lambda word, vocabulary: {"pieces": pieces_of(word, vocabulary, **changed)}
 
+    def either(word, known):
+        """A later piece is looked up with ## or without, and written as it was found."""
+        pieces = pieces_of(word, known | {"##" + entry for entry in known})
+        return [piece if piece in known or piece == "[UNK]" else piece.removeprefix("##") for piece in pieces]
+
     def turned(piece):
         return piece[2:] + "##" if piece.startswith("##") else piece
 
@@ -47,6 +52,10 @@ def check_wordpiece(attempt):
             like(look_later=""),
             like(look_later="#", write_later="#"),
             like(write_later="#"),
+        ],
+        "prefix_not_needed": [
+            lambda word, known: {"pieces": pieces_of(word, known | {"##" + entry for entry in known})},
+            lambda word, known: {"pieces": either(word, known)},
         ],
         "prefix_behind": [
             lambda word, known: {"pieces": [turned(piece) for piece in right(word, known)["pieces"]]},

@@ -25,10 +25,8 @@ BOOL = "True and False"
 
 
 def read_mask(raw):
-    """Read a mask and what it is made of. Leading axes of length 1 are taken off."""
+    """Read a mask and what it is made of."""
     mask = read_tensor(raw, "mask")
-    while mask.dim() > 2 and mask.shape[0] == 1:
-        mask = mask[0]
     return {"mask": mask, "dtype": BOOL if raw.dtype == torch.bool else str(raw.dtype)}
 
 
@@ -40,6 +38,12 @@ def mask_answer(mask):
 def not_bool(inputs, answer):
     """Say whether a mask is made of something else than True and False."""
     return answer["dtype"] != BOOL
+
+
+def axes_in_front(inputs, answer):
+    """Say whether a mask has axes of length 1 in front of (seq_len, seq_len)."""
+    shape = answer["mask"].shape
+    return len(shape) > 2 and shape[-2:] == (inputs[0], inputs[0]) and set(shape[:-2]) == {1}
 
 
 def not_square(inputs, answer):
@@ -65,6 +69,14 @@ def check_causal_mask(attempt):
         "allows_everything": [lambda seq_len: {"mask": torch.ones(seq_len, seq_len)}],
         "allows_nothing": [lambda seq_len: {"mask": torch.zeros(seq_len, seq_len)}],
         "only_itself": [lambda seq_len: {"mask": torch.eye(seq_len)}],
+        "row_left_out": [
+            lambda seq_len: {
+                "mask": torch.tensor([[i > 0 and j <= i for j in range(seq_len)] for i in range(seq_len)])
+            },
+            lambda seq_len: {
+                "mask": torch.tensor([[j <= i < seq_len - 1 for j in range(seq_len)] for i in range(seq_len)])
+            },
+        ],
         "only_one_before": [
             lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril(-1).triu(-1)},
             lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril().triu(-1)},
@@ -75,7 +87,11 @@ def check_causal_mask(attempt):
             for axis in (0, 1)
         ],
     }
-    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    signs = {
+        "axes_in_front": axes_in_front,
+        "not_square": not_square,
+        "wrong_dtype_or_value": not_bool,
+    }
     return judge("causal_mask", attempt, [(5,), (2,), (1,)], right, mistakes, read_mask, signs)
 
 
@@ -169,6 +185,11 @@ def check_window_mask(attempt):
             window(lambda size: (size + 1) // 2),
             window(lambda size: size // 2 + 1),
         ],
+        "slice_from_below_zero": [
+            where(lambda i, j, n, size: j in range(n)[i - size + 1 : i + 1]),
+            where(lambda i, j, n, size: j in range(n)[i - size : i + 1]),
+            where(lambda i, j, n, size: j in range(n)[i - size : i]),
+        ],
         "every_nth_token": [where(lambda i, j, n, size: j <= i and (i - j) % size == 0)],
         "one_place_only": [
             where(lambda i, j, n, size: i - j == size - 1),
@@ -204,7 +225,11 @@ def check_window_mask(attempt):
         "blocks": [where(lambda i, j, n, size: j <= i and i // size == j // size)],
         "beyond_the_window": [where(lambda i, j, n, size: i - j >= size)],
     }
-    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    signs = {
+        "axes_in_front": axes_in_front,
+        "not_square": not_square,
+        "wrong_dtype_or_value": not_bool,
+    }
     return judge("window_mask", attempt, [(7, 5), (6, 1), (5, 3), (3, 4)], right, mistakes, read_mask, signs)
 
 

@@ -230,6 +230,15 @@ def check_position_encoding(attempt):
             lambda x: {"result": torch.cat([x, positions(x).expand(x.shape)], dim=-1)},
             lambda x: {"result": torch.cat([positions(x).expand(x.shape), x], dim=-1)},
         ],
+        "brackets_missing": [
+            added(speed=lambda j, d: d / 10000 ** (2 * (j // 2))),
+            added(speed=lambda j, d: 1 / (10000 ** (2 * (j // 2)) * d)),
+            added(speed=lambda j, d: 10000 ** (-2 * (j // 2)) / d),
+            added(speed=lambda j, d: d / 10000 ** (j // 2)),
+            added(speed=lambda j, d: 10000 ** (2 * (j // 2)) / d),
+            added(speed=lambda j, d: 1 / (10000 * 2 * (j // 2) / d) if j > 1 else math.inf),
+            added(speed=lambda j, d: 10000 ** -(2 * (j // 2))),
+        ],
         "exponent_from_behind": [added(speed=lambda j, d: 10000 ** (-2 * ((d - 1 - j) // 2) / d))],
         "pairs_from_one": [
             added(speed=power(lambda j, d: 2 * (j // 2 + 1) / d)),

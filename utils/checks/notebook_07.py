@@ -151,6 +151,28 @@ def check_same_word_share(attempt):
             for every in (False, True)
         ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
+        "hits_counted": [
+            lambda a, tokens: share(
+                torch.stack(
+                    [
+                        torch.isin(torch.cat(a)[:, :, q].argmax(-1), torch.tensor(others(q, same))).double()
+                        for q, word in enumerate(tokens)
+                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
+                    ]
+                ).mean(0)
+            )
+        ],
+        "largest_instead_of_sum": [
+            lambda a, tokens: share(
+                torch.stack(
+                    [
+                        torch.cat(a)[:, :, q, others(q, same)].amax(-1)
+                        for q, word in enumerate(tokens)
+                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
+                    ]
+                ).mean(0)
+            )
+        ],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),

@@ -137,6 +137,20 @@ def check_weights_of_token(attempt):
             like(lambda query, keys: (query * keys).softmax(dim=0).sum(dim=-1)),
             like(lambda query, keys: products(query, keys).softmax(dim=0)),
             like(lambda query, keys: products(query, keys).softmax(dim=-1)),
+            *(
+                like(
+                    lambda query, keys, made=made, axis=axis, reduce=reduce: reduce(
+                        made(query, keys).softmax(dim=axis)
+                    )
+                )
+                for made in (products, torch.mul)
+                for axis in (0, 1)
+                for reduce in (
+                    lambda w: w.mean(dim=-1),
+                    lambda w: w.sum(dim=-1),
+                    lambda w: w.sum(dim=-1) / w.sum(),
+                )
+            ),
         ],
         "sum_over_keys": [
             softmax_of(lambda query, keys: products(query, keys).sum(dim=0)),

@@ -1,5 +1,6 @@
 """The checks of notebook 10: a guess for each word, a head chosen on one half, and an interval of a difference."""
 
+import itertools
 import math
 
 import numpy as np
@@ -205,6 +206,13 @@ def check_held_out_best(attempt):
         "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
         "divided_by_layers": [divided_by_layers],
+        "truth_used_as_place": [
+            like(choosing, scoring)
+            for choosing, scoring in itertools.product(
+                (first, lambda c: c.astype(int)),
+                (second, lambda c: 1 - c.astype(int), lambda c: ~c.astype(int)),
+            )
+        ][1:],
         # these name a head by chance now and then
         "one_layer_only": [
             in_part(lambda t: (0, t[0].argmax())),
@@ -302,6 +310,17 @@ def check_paired_interval(attempt):
         below = np.cumsum(shares)
         return int((below < tail).sum()), int((below < 1 - tail).sum())
 
+    def quantile(pairs, share):
+        """Return the difference below which this share of all draws lies."""
+        count, first, _ = KINDS[pairs]
+        shares = [
+            math.comb(count, k) * (first / count) ** k * (1 - first / count) ** (count - k)
+            for k in range(count + 1)
+        ]
+        found = sorted((difference(*drawn(range(pairs), k)[1:], None), part) for k, part in enumerate(shares))
+        below = np.cumsum([part for _, part in found])
+        return found[int((below < share).sum())][0]
+
     def difference(head, rule, _):
         return head - rule
 
@@ -347,9 +366,9 @@ def check_paired_interval(attempt):
                 for tail in (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.16, 0.25)
             ),
             *(ends(difference, wider=wider) for wider in (1, -1, -2)),
-            # a percentage where a share is asked, or the other way round
-            lambda *inputs: interval(*[ends(difference, tail=1e-9)(*inputs)["interval"][0]] * 2),
-            lambda *inputs: interval(*[ends(difference, tail=1e-9)(*inputs)["interval"][1]] * 2),
+            # a share where a percentage is asked
+            lambda *inputs: interval(*(quantile(len(inputs[0]), share) for share in (0.00025, 0.00975))),
+            lambda *inputs: interval(*(quantile(len(inputs[0]), share) for share in (0.00005, 0.00995))),
         ],
         "one_end_only": [
             lambda h, r, *_: interval(ends(difference)(h, r)["interval"][0], h.mean() - r.mean()),
