@@ -192,6 +192,7 @@ def judge(
     signs=None,
     call=None,
     shown=lambda *inputs: inputs,
+    by_chance=False,
 ):
     """Run the attempt on the trials, a list of tuples of inputs, and return a `Verdict`.
 
@@ -199,7 +200,8 @@ def judge(
     this misconception would. `signs` are misconceptions that no formula can foresee: an identifier to a function of
     (inputs, answer) that says whether the answer shows it. `read` turns what came back into an answer (or raises
     `Unreadable`). `call` is what is run, if it is not the attempt itself, and `shown(*inputs)` are then the inputs
-    that the learner's own code gets.
+    that the learner's own code gets. An answer that
+    differs from call to call has a name, if it is not made `by_chance` on purpose.
     """
     if not callable(attempt):
         return refused(exercise, f"A function or a class is checked, but this is {kind_of(attempt)}.")
@@ -217,12 +219,22 @@ def judge(
         hint, name = right_so_far(told, trials)
         name = next((one.name for one in wrong if one.name), name if wrong else None)
         seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
+        if wrong and not name and not by_chance and answers_differ(call or attempt, inputs, read):
+            name = "differs_from_call_to_call"
         if not name and (name := of_error(ran.error)):
             seen, inputs = why_not_run(ran), ran.failed
         elif not name and not wrong:
             name = right_so_far(told, trials)[1]
         return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
     return Verdict(exercise, True, None, f"Your answer was right on all {len(trials)} test inputs.")
+
+
+def answers_differ(function, inputs, read):
+    """Say whether the same inputs get different answers."""
+    with suppress(Exception):  # it cannot be read
+        first, *others = [read(result) for _, result in run_attempt(function, [inputs] * 3).results]
+        return not all(agrees(other, first) for other in others)
+    return False
 
 
 class Compared(NamedTuple):

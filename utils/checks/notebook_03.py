@@ -307,6 +307,9 @@ def wrong_masks():
     def late(scores, mask, number=0.0):
         return scores.softmax(dim=-1).masked_fill(~mask, number)
 
+    def settled(scores, mask):
+        return scores.softmax(dim=-1).masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
     def shared_again(scores, mask):
         return late(scores, mask) / late(scores, mask).sum(dim=-1, keepdim=True)
 
@@ -326,6 +329,7 @@ def wrong_masks():
         ],
         "mask_transposed": [
             lambda q, k, v, mask: right_attention(q, k, v, mask.mT),
+            *filled(-1e9, where=lambda mask: ~mask.mT),
         ],
         "mask_of_one_query": [
             lambda q, k, v, mask: right_attention(q, k, v, mask[..., :1, :]),
@@ -361,6 +365,10 @@ def wrong_masks():
             for like in (weighed(shared_again), weighed(lambda s, m: shared_again(s, m).nan_to_num(0.0)))
         ],
         "mask_not_minus_infinity": [
+            *(
+                weighed(lambda s, mask, x=x: settled(s.masked_fill(~mask, x), mask))
+                for x in (math.inf, 1e9, -100, -1000)
+            ),
             # nan at each row with a forbidden key says little where there is no other row
             *(only_where(lambda q, k, v, mask: mask.all(dim=-1).any(), like) for like in filled(math.inf)),
             *(

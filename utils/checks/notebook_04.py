@@ -41,7 +41,10 @@ def check_split_heads(attempt):
         return compute
 
     mistakes = {
-        "view_without_transpose": [like(lambda x, b, s, n, d: x.reshape(b, n, s, d))],
+        "view_without_transpose": [
+            like(lambda x, b, s, n, d: x.reshape(b, n, s, d)),
+            like(lambda x, b, s, n, d: x.mT.reshape(b, n, s, d)),
+        ],
         "heads_interleaved": [like(lambda x, b, s, n, d: x.reshape(b, s, d, n).permute(0, 3, 1, 2))],
         "heads_not_in_front": [
             like(lambda x, b, s, n, d: x.reshape(b, s, n, d)),

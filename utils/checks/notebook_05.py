@@ -259,7 +259,11 @@ def check_position_encoding(attempt):
         "not_of_token": [of_sentence, lambda x: {"result": x + positions(x[:, :1])}],
         "vectors_scaled": [lambda x: {"result": x * math.sqrt(x.shape[-1]) + positions(x)}],
         "no_position": [lambda x: {"result": x}],
-        "not_added": [lambda x: {"result": positions(x)}, lambda x: {"result": positions(x).expand(x.shape)}],
+        "not_added": [
+            lambda x: {"result": positions(x)},
+            lambda x: {"result": positions(x)[None]},
+            lambda x: {"result": positions(x).expand(x.shape)},
+        ],
     }
     signs = {"depends_on_token": depends_on_token}
     return judge("position_encoding", attempt, trials, added(), mistakes, alone("result"), signs)

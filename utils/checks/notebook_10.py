@@ -114,6 +114,7 @@ def check_guesses(attempt):
 HALVES = [
     ((8, 8), [[(2, 7), (5, 3), (8, 2)], [(4, 5), (7, 6), (1, 4)]], (0, 2, 2 / 8)),
     ((5, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]], (2, 0, 3 / 10)),
+    ((6, 8), [[(4, 7), (6, 1)], [(2, 8), (5, 4)]], (0, 1, 1 / 8)),
 ]
 
 
@@ -190,6 +191,13 @@ def check_held_out_best(attempt):
             lambda h, c: {LAYER_HEAD: torch.tensor([answers[len(c)][2], answers[len(c)][0]])},
         ],
         "same_half": [like(first, first), like(second, second)],
+        "truth_used_as_place": [
+            like(choosing, scoring)
+            for choosing, scoring in itertools.product(
+                (first, lambda c: c.astype(int)),
+                (second, lambda c: 1 - c.astype(int), lambda c: ~c.astype(int)),
+            )
+        ][1:],
         "halves_exchanged": [like(second, first)],
         "all_choose": [like(both, second), like(both, first), like(both, both)],
         "scored_on_all": [like(first, both)],
@@ -206,13 +214,6 @@ def check_held_out_best(attempt):
         "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
         "divided_by_layers": [divided_by_layers],
-        "truth_used_as_place": [
-            like(choosing, scoring)
-            for choosing, scoring in itertools.product(
-                (first, lambda c: c.astype(int)),
-                (second, lambda c: 1 - c.astype(int), lambda c: ~c.astype(int)),
-            )
-        ][1:],
         # these name a head by chance now and then
         "one_layer_only": [
             in_part(lambda t: (0, t[0].argmax())),
@@ -452,4 +453,4 @@ def check_paired_interval(attempt):
         "one_draw_for_all": lambda inputs, answer: bool(answer["interval"][0] == answer["interval"][1]),
     }
     trials = [trial(*kinds) for kinds in KINDS.values()]
-    return judge("paired_interval", attempt, trials, right, mistakes, read, signs)
+    return judge("paired_interval", attempt, trials, right, mistakes, read, signs, by_chance=True)
