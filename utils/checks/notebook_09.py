@@ -209,7 +209,7 @@ def favourite(story, prefix):
 # What goes wrong here as it does where a text attends to itself.
 ALIKE = ("no_scaling", "scaled_by_d", "scaled_by_sequence_length", "no_softmax")
 ALIKE += ("softmax_over_queries", "softmax_over_batch", "other_divisor", "scores_changed", "softmax_twice")
-ALIKE += ("scaled_by_a_constant", "sign_turned", "each_score_alone", "scaled_after_softmax", "all_keys_alike")
+ALIKE += ("scaled_by_a_constant", "sign_turned", "each_score_alone", "scaled_after_softmax")
 
 
 @safely
