@@ -403,6 +403,49 @@ def test_without_a_name_what_is_right_so_far_is_told(exercise, attempt, said):
     )
 
 
+@pytest.mark.parametrize(
+    "exercise, name, attempt",
+    [
+        ("causal_mask", "not_a_tensor", lambda n: [[True] * n] * n),
+        ("causal_mask", "nothing_returned", lambda n: print(end="")),
+        ("sentence_b_start", "not_numbers", lambda kinds: "three"),
+        ("cache_bytes", "many_numbers_as_one_truth", lambda *sizes: 1 if torch.tensor([1, 2]) else 0),
+        ("split_heads", "sizes_do_not_fit", lambda x, n: x.view(*x.shape[:2], n, 64).transpose(1, 2)),
+        ("split_heads", "axis_is_not_there", lambda x, n: x.transpose(2, 3)),
+        ("softmax", "all_moved", lambda s: s.softmax(-1) + 1),
+        ("softmax", "nearly_right", lambda s: s.softmax(-1).half()),
+        ("softmax", "differs_from_call_to_call", lambda s: torch.rand_like(s)),
+        ("softmax", "wrong_dtype_for_this", lambda s: s.long().softmax(-1)),
+        ("wordpiece", "runs_backwards", lambda *given: RIGHT["wordpiece"][0](*given)[::-1]),
+    ],
+)
+def test_a_mistake_without_a_formula_is_named_by_its_symptom(exercise, name, attempt):
+    """By the type that came back, by the error, or by how the answer differs."""
+    verdict = check(exercise, attempt)
+    assert (verdict.passed, verdict.misconception) == (False, name), verdict
+
+
+def test_not_implemented_is_a_stub_only_where_the_learner_raises_it():
+    """PyTorch raises it too, for an operation that it has not."""
+
+    assert (
+        check("causal_mask", lambda n: sum([1]) and raises(NotImplementedError())()).message == NOT_ATTEMPTED
+    )
+    assert (
+        "NotImplementedError"
+        in check("causal_mask", lambda n: torch.ones(n, device="meta").to("cpu")).message
+    )
+
+
+def test_arrays_that_an_attempt_writes_into_are_told():
+    def spoils(hits, chooses):
+        answer = RIGHT["held_out_best"][0](hits, chooses)
+        hits[:] = True
+        return answer
+
+    assert check("held_out_best", spoils).misconception == "changes_its_input"
+
+
 def test_one_of_layer_and_head_may_be_right_so_far():
     told = near({LAYER_HEAD: torch.tensor([1, 2])}, {LAYER_HEAD: torch.tensor([1, 3])})
     assert told == (["the layer"], "", None)

@@ -98,7 +98,9 @@ def of_answer(mine, value):
     if isinstance(mine, list) and isinstance(value, list):
         return of_list(mine, value)
     if isinstance(mine, int | float) and isinstance(value, int | float) and value:
-        return "all_scaled", f"Your number is {mine / value:.3g} times the right one."
+        if not 0.01 <= abs(mine / value) < 1000:
+            return None, ""
+        return "all_scaled", f"Your number is {mine / value:.2f} times the right one."
     if not isinstance(mine, torch.Tensor) or not isinstance(value, torch.Tensor):
         return None, ""
     truth = value.dtype == torch.bool
