@@ -25,7 +25,6 @@ right(
     lambda n: torch.tril(torch.ones(n, n, dtype=torch.bool)),
     lambda n: torch.arange(n)[:, None] >= torch.arange(n),
     lambda n: ~torch.triu(torch.ones(n, n), diagonal=1).bool(),
-    lambda n: torch.ones(n, n, dtype=torch.bool).tril()[None, None],
     lambda n: torch.eye(n).cumsum(dim=0).T.flip(0, 1).bool(),
     lambda n: torch.stack([torch.arange(n) <= query for query in range(n)]),
     lambda n: torch.tensor([[key <= query for key in range(n)] for query in range(n)]),

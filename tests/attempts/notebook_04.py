@@ -750,5 +750,5 @@ class KeysBehind(Heads):
 
 
 unlisted("multi_head_attention", KeysBehind, HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
-wrong("multi_head_attention", "mask_after_softmax", RenormalisedTooLate)
+wrong("multi_head_attention", "renormalised_after_softmax", RenormalisedTooLate)
 wrong("multi_head_attention", "overflow_on_large_scores", Overflows)

@@ -372,7 +372,6 @@ wrong(
 wrong(
     "position_encoding",
     "depends_on_token",
-    lambda x: x * interleaved(angles(x)),
     lambda x: x + (x[..., :1] + interleaved(angles(x))).sin(),
     lambda x: x + interleaved(angles(x)) * x.norm(dim=-1, keepdim=True),
 )

@@ -92,7 +92,7 @@ def row_loops(query, keys):
         sum(a * b for a, b in zip(query.tolist(), key.tolist(), strict=True)) / math.sqrt(len(key))
         for key in keys
     ]
-    powers = [math.exp(score) for score in scores]
+    powers = [math.exp(score - max(scores)) for score in scores]
     return torch.tensor([power / sum(powers) for power in powers])
 
 
@@ -107,7 +107,7 @@ right(
     row_loops,
     row_by_hand,
     lambda q, k: (k @ q / math.sqrt(len(q))).softmax(dim=0),
-    lambda q, k: F.softmax(q[None] @ k.T / q.shape[-1] ** 0.5, dim=-1),
+    lambda q, k: F.softmax(q[None] @ k.T / q.shape[-1] ** 0.5, dim=-1)[0],
     lambda q, k: F.scaled_dot_product_attention(q[None, None], k[None], torch.eye(len(k))[None])[0, 0],
     lambda q, k: torch.einsum("d,kd->k", q, k).div(root(q)).log_softmax(-1).exp(),
     lambda q, k: torch.softmax(torch.stack([torch.dot(q, key) for key in k]) / root(k[0]), 0),

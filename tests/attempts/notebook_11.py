@@ -251,7 +251,8 @@ def bytes_of(kept):
     return attempt
 
 
-wrong("cache_bytes", "window_ignored", bytes_of(lambda n, w: n), bytes_of(max))
+wrong("cache_bytes", "window_ignored", bytes_of(lambda n, w: n))
+wrong("cache_bytes", "longer_of_both", bytes_of(max))
 wrong("cache_bytes", "window_always_full", bytes_of(lambda n, w: w))
 wrong("cache_bytes", "what_is_forgotten", bytes_of(lambda n, w: n - w), bytes_of(lambda n, w: max(0, n - w)))
 wrong("cache_bytes", "one_token_too_many", bytes_of(lambda n, w: min(n, w + 1)))

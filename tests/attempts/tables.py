@@ -14,7 +14,7 @@ def wrong(exercise, misconception, *attempts):
 
 
 def unlisted(exercise, *attempts):
-    """Add attempts with a mistake that has no name: refused without one."""
+    """Add attempts with a mistake that needs no name of its own: refused, whatever they are called."""
     UNLISTED.setdefault(exercise, []).extend(attempts)
 
 

@@ -10,8 +10,9 @@ something else, or changes its inputs.
 
 `progress("02")` says how many exercises of a notebook have passed since the kernel started.
 
-The checks stand in one module for each notebook, what several share in shared.py, the engine in judge.py, answers.py
-and hints.py. The words of the misconceptions stand in misconceptions.toml.
+The checks stand in one module for each notebook, what several share in shared.py. The engine is judge.py: it runs an
+attempt (running.py), reads what comes back (answers.py), and where no formula fits, it names the symptom (symptoms.py)
+and says what is right so far (hints.py). The words of the misconceptions stand in misconceptions.toml.
 """
 
 # ruff: noqa: F401  # handed on to the notebooks

@@ -15,7 +15,17 @@ LAYER_HEAD = (
 
 
 class Unreadable(Exception):
-    """The attempt, or what it returned, cannot be read; the text says why."""
+    """The attempt, or what it returned, cannot be read; the text says why. It may have the `name` of a mistake."""
+
+    def __init__(self, text, name=None):
+        super().__init__(text)
+        self.name = name
+
+
+def unlike(value, otherwise=None):
+    """Return the name of what is not of the kind that is asked for."""
+    kinds = {type(None): "nothing_returned", np.ndarray: "not_a_tensor", list: "not_a_tensor"}
+    return kinds.get(type(value), otherwise)
 
 
 # --------------------------------------------------------------------------------------------------- reading
@@ -48,13 +58,17 @@ def read_tensor(value, what="result", lists=False):
         except (ValueError, TypeError, RuntimeError):
             pass
     if isinstance(value, tuple) and value:
-        raise Unreadable(f"You returned {several(value)}. Return one tensor, the {what}, alone.")
+        raise Unreadable(
+            f"You returned {several(value)}. Return one tensor, the {what}, alone.", "too_much_returned"
+        )
     expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
     if isinstance(value, np.ndarray):
         expected = ". Return a tensor: torch.from_numpy makes one of it."
     elif isinstance(value, list):
         expected = ". Return a tensor: torch.tensor makes one of numbers, torch.stack one of tensors."
-    raise Unreadable(f"Your {what} is {kind_of(value)}{expected}")
+    name = "nothing_returned" if value is None else "not_numbers" if lists else unlike(value, "not_a_tensor")
+    mine = "Your result" if what == "result" else f"Your answer for {what}"
+    raise Unreadable(f"{mine} is {kind_of(value)}{expected}", name)
 
 
 def several(values):
@@ -88,7 +102,8 @@ def parts_of(*names):
             raw = [raw[name] for name in names]
         if not isinstance(raw, tuple | list) or len(raw) != len(names):
             said = f"has {len(raw)} parts" if isinstance(raw, tuple | list) else f"is {kind_of(raw)}"
-            raise Unreadable(f"Your result {said}. Expected are {len(names)}: {', '.join(names)}.")
+            name = "nothing_returned" if raw is None else "other_number_of_parts"
+            raise Unreadable(f"Your result {said}. Expected are {len(names)}: {', '.join(names)}.", name)
         return {name: read_tensor(part, name) for name, part in zip(names, raw, strict=True)}
 
     return read
@@ -100,15 +115,17 @@ def whole_numbers(name, lists=True):
     def read(raw):
         if isinstance(raw, tuple | list) and any(isinstance(part, torch.Tensor) for part in raw):
             if any(part.numel() != 1 for part in raw if isinstance(part, torch.Tensor)):
-                raise Unreadable(f"You returned {several(raw)}. Expected are whole numbers, the {name}.")
+                said = f"You returned {several(raw)}. Expected are whole numbers, the {name}."
+                raise Unreadable(said, "too_much_returned")
             raw = [part.item() if isinstance(part, torch.Tensor) else part for part in raw] if lists else raw
         numbers = read_tensor(raw, name, lists)
         if len(broken := numbers[numbers != numbers.round()]):
-            raise Unreadable(f"Your result holds {broken[0]:.2f}. Whole numbers are expected.")
-        if not lists and (raw.is_floating_point() or raw.dtype == torch.bool):
             raise Unreadable(
-                f"Your {name} are a tensor of {raw.dtype}. Whole numbers are expected: torch.long."
+                f"Your result holds {broken[0]:.2f}. Whole numbers are expected.", "not_whole_numbers"
             )
+        if not lists and (raw.is_floating_point() or raw.dtype == torch.bool):
+            said = f"Your {name} are a tensor of {raw.dtype}. Whole numbers are expected: torch.long."
+            raise Unreadable(said, "not_whole_numbers")
         return {name: numbers}
 
     return read
@@ -149,7 +166,12 @@ def what_differs(answer, expected):
                 return f"Your answer for {name} is {mine!r}; right is {value!r}."
         elif mine is not None and mine.shape != value.shape and name != "weights":
             if name == LAYER_HEAD:
-                return f"Your answer is {mine.tolist()}; two numbers are expected, the layer and the head."
+                found = [
+                    int(number) if number == round(number) else round(number, 2)
+                    for number in mine.flatten().tolist()
+                ]
+                found = found[0] if len(found) == 1 else found
+                return f"Your answer is {found}; two numbers are expected, the layer and the head."
             return f"The shape of your {name} is {tuple(mine.shape)}; {tuple(value.shape)} is expected."
         elif mine is not None and not agrees({name: mine}, {name: value}):
             if name == LAYER_HEAD:

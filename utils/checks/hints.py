@@ -1,11 +1,11 @@
 """What a check says of a mistake without a name: the input, what is right so far, and what to look at."""
 
 import re
-from itertools import combinations
 
 import torch
 
 from .answers import LAYER_HEAD, agrees, close
+from .symptoms import of_answer
 
 
 def in_short(value):
@@ -22,104 +22,77 @@ def in_short(value):
 
 
 def right_so_far(told, trials):
-    """Return what is right in an attempt whose mistake has no name, and what to look at, in a sentence or two.
+    """Return what is right in an attempt whose mistake has no formula, and what to look at; and a symptom's name.
 
     `told` holds what the engine saw of each trial that ended without an error: the `inputs`, and of a wrong answer
-    also what was `seen`, the `answer` and the `expected`.
+    also what was `seen`, the `answer` and the `expected`. The name is that of a symptom that all wrong answers
+    share, or None.
     """
     right, wrong = [one for one in told if not one.seen], [one for one in told if one.seen]
     plain = [inputs for inputs in trials if len(inputs) < max(map(len, trials))]  # no mask was given
-    facts, clue = [], ""
+    facts, clue, name = [], "", None
     if plain and len(plain) == sum(len(one.inputs) == len(plain[0]) for one in right):
         facts, clue = ["every answer without a mask"], "Look at the lines that use the mask."
+        name = "wrong_with_a_mask"
     elif right:
         facts = [f"the answer to {len(right)} of {len(trials)} inputs"]
-    if wrong and wrong[0].answer:
-        more, other = near(wrong[0].answer, wrong[0].expected)
+    if wrong and all(one.answer for one in wrong):
+        found = [near(one.answer, one.expected) for one in wrong]
+        more, other, _ = found[0]
         facts, clue = facts + more, clue or other
-    return " ".join(filter(None, [f"Right so far: {', '.join(facts)}." if facts else "", clue]))
+        name = name or shared(found)
+    return " ".join(filter(None, [f"Right so far: {', '.join(facts)}." if facts else "", clue])), name
+
+
+def shared(found):
+    """Return the name of the symptom that several wrong answers share, or None; a factor has to be the same one."""
+    names = {symptom for *_, symptom in found}
+    if len(names) > 1:  # where there is but one sentence or head, one part of it lacks no number
+        names -= {"axis_of_length_one"}
+    clues = {clue for _, clue, _ in found}
+    return None if len(names) > 1 or (names == {"all_scaled"} and len(clues) > 1) else names.pop()
 
 
 def near(answer, expected):
-    """Return what is right in one wrong answer, a list of words, and a sentence on what to look at, or nothing."""
+    """Return what is right in one wrong answer, a list of words; a sentence on what to look at; a symptom's name."""
     facts, found = [], None
     for name, value in expected.items():
         mine = answer.get(name)
-        if not isinstance(mine, torch.Tensor) or not isinstance(value, torch.Tensor):
+        if mine is None or type(mine) is not type(value):
             continue
-        if mine.shape == value.shape and agrees({name: mine}, {name: value}):
-            facts.append(f"the {name}")
+        if agrees({name: mine}, {name: value}):
+            facts += [f"the {name}"] if isinstance(value, torch.Tensor) else []
         elif found is None:
             found = alike(mine, value, name)
-    more, clue = found or ([], "")
+    more, clue, symptom = found or ([], "", None)
     if not clue and facts == ["the weights"]:
-        clue = "Look at what the weights are applied to."
-    return facts + more, clue
+        clue, symptom = "Look at what the weights are applied to.", "weights_right_output_wrong"
+    return facts + more, clue, symptom
 
 
 def alike(mine, value, name):
-    """Return in what a wrong tensor is like the right one, as `near` does."""
+    """Return in what a wrong answer is like the right one, as `near` does."""
+    if not isinstance(value, torch.Tensor):
+        return [], *reversed(of_answer(mine, value))
     if name == LAYER_HEAD and mine.shape == value.shape:
         same = close(mine, value).tolist()
-        return [part for part, right in zip(("the layer", "the head"), same, strict=True) if right], ""
-    for one, other in combinations(range(mine.dim()), 2):
-        exchanged = mine.transpose(one, other)
-        if exchanged.shape == value.shape and close(exchanged, value).all():
-            return ["the numbers"], f"It would be right with its axes {one} and {other} exchanged."
+        return [part for part, right in zip(("the layer", "the head"), same, strict=True) if right], "", None
+    symptom, clue = of_answer(mine, value)
+    if symptom in ("axes_turned", "other_axes"):
+        return ["the numbers" + ", in their order" * (symptom == "other_axes")], clue, symptom
     if mine.shape != value.shape:
-        if mine.numel() == value.numel() and close(mine.flatten(), value.flatten()).all():
-            return ["the numbers, in their order"], "Only the axes differ."
-        return [], ""
+        return [], clue, symptom
     same, truth = close(mine, value), value.dtype == torch.bool
     facts = [f"the shape of your {name}"] if value.dim() else []
-    clue = ("" if truth else changed_alike(mine, value.to(torch.float64))) or only_some(same)
     if value.dim() and not truth and sums_to_one(value) and sums_to_one(mine):
         facts.append("each row sums to 1")
-        clue = clue or "Look at the scores, before they become weights."
-    if not clue and same.to(torch.float64).mean() >= 0.5:
+        if not symptom:
+            clue, symptom = clue or "Look at the scores, before they become weights.", "wrong_scores"
+    if not symptom and same.to(torch.float64).mean() >= 0.5:
         facts.append(f"{int(same.sum())} of {same.numel()} {'places' if truth else 'numbers'}")
-    return facts, clue
+    return facts, clue, symptom
 
 
 def sums_to_one(rows):
     """Say whether rows are shares of one whole."""
     return bool(((rows.sum(dim=-1) - 1).abs() < 1e-4).all()) and bool((rows >= 0).all())
-
-
-def changed_alike(mine, value):
-    """Return a sentence if all numbers differ from the right ones in the same way, or nothing."""
-    if value.numel() < 3 or not mine.isfinite().all() or not value.isfinite().all() or not value.any():
-        return ""
-    factor = (mine * value).sum() / value.square().sum()
-    if factor.abs() > 0.005 and close(mine, factor * value).all():
-        if (factor + 1).abs() < 1e-4:
-            return "Only the sign is wrong."
-        return f"Each number is {factor:.2f} times the right one: look at what you multiply or divide by."
-    added = (mine - value).mean()
-    if added.abs() > 0.005 and close(mine, value + added).all():
-        return (
-            f"Each number is {added.abs():.2f} too {'large' if added > 0 else 'small'}: look at what you add."
-        )
-    if value.dim() > 1 and value.shape[-1] > 2 and value.any(dim=-1).all():
-        factors = (mine * value).sum(dim=-1, keepdim=True) / value.square().sum(dim=-1, keepdim=True)
-        if (factors.abs() > 0.005).all() and close(mine, factors * value).all():
-            return "Each row is the right one times a number of its own: look at what a row is divided by."
-    if close(mine.flatten().sort().values, value.flatten().sort().values).all():
-        return "The numbers are the right ones, in another order: look at the axes."
-    return ""
-
-
-def only_some(same):
-    """Return a sentence if whole rows, columns or sentences are right and the others are not, or nothing."""
-    for axis, word in ((-2, "row"), (-1, "column"), (0, "sentence")):
-        if same.dim() < (3 if axis == 0 else 2):
-            continue
-        right = same.transpose(axis, 0).flatten(1).all(dim=1)
-        if right.any() and not right.all():
-            if right.sum() == 1:
-                return f"Only {word} {int(right.nonzero()[0])} is right, counted from 0."
-            wrong = (~right).nonzero().flatten().tolist()
-            if len(wrong) == 1:
-                return f"Only {word} {wrong[0]} is wrong, counted from 0."
-            return f"Wrong are the {word}s {', '.join(map(str, wrong))}, counted from 0."
-    return ""

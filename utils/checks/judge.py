@@ -5,38 +5,27 @@ answer and with what each known misconception would give. What it says is a `Ver
 stand in misconceptions.toml.
 """
 
-import contextvars
-import ctypes
-import dis
 import functools
 import html
 import importlib
 import inspect
 import json
-import linecache
-import random
-import re
 import sys
-import threading
 import tomllib
-import traceback
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch import nn
 
-from .answers import Unreadable, agrees, first_difference, kind_of, output_and_weights, what_differs
+from .answers import Unreadable, agrees, kind_of, output_and_weights, what_differs
 from .hints import in_short, right_so_far
+from .running import COURSE, is_stub, run_attempt, steady, untouched, why_not_run
+from .symptoms import of_error
 
 # exercise -> its home and, for each misconception, what the learner did, why it matters and where to read.
 WORDS = tomllib.loads((Path(__file__).parent / "misconceptions.toml").read_text(encoding="utf-8"))
-COURSE = Path(__file__).parents[2]
-
-LIMIT = 10.0  # seconds that an attempt may take
 NOT_ATTEMPTED = "not attempted yet"
 # Colours for a light and a dark page alike (Okabe and Ito 2008); a sign and a word say the same.
 LOOK = {"passed": ("✓", "#009E73"), "not yet": ("✗", "#D55E00"), NOT_ATTEMPTED: ("○", "#808080")}
@@ -115,14 +104,18 @@ def address_of(number, heading):
 def refused(exercise, seen, name=None, hint=""):
     """Return the `Verdict` of a wrong attempt: what was seen, what misconception it is and why, where to look.
 
-    A name without words in misconceptions.toml is left out: the learner still hears what was seen. Without a name
-    the `hint` says what is right so far.
+    A name without words in misconceptions.toml is left out: the learner still hears what was seen. Without a name,
+    or with that of a symptom, the `hint` says what is right so far.
     """
     own = WORDS.get(exercise, {})
     told = WORDS.get("shared", {}).get(name, {}) | own.get(name, {})
-    if not {"did", "why"} <= told.keys():
+    if name in WORDS.get("symptoms", {}):  # the hint says more than its words
+        told = {"did": "", "why": ""} | WORDS["symptoms"][name] | told
+    elif not {"did", "why"} <= told.keys():
         name, told = None, {}
-    said = f"{told['did']} {told['why']}" if told else hint
+    else:
+        hint = ""
+    said = "\n".join(filter(None, [" ".join(filter(None, [told.get("did"), told.get("why")])), hint]))
     home = own.get("home")
     look = told.get("look", home)
     if home and look[0] > home[0]:  # words that several exercises share: no pointer to a later notebook
@@ -150,7 +143,7 @@ def safely(check):
         except NotAttempted:
             return Verdict(exercise, False, None, NOT_ATTEMPTED)
         except Unreadable as unreadable:
-            return refused(exercise, str(unreadable))
+            return refused(exercise, str(unreadable), unreadable.name)
         except Exception as error:  # whatever was handed in: no traceback of the course
             return refused(exercise, f"Your code cannot be checked: {type(error).__name__}.")
 
@@ -189,30 +182,59 @@ def progress(number):
 # ------------------------------------------------------------------------------------------------ the judgement
 
 
-def judge(exercise, attempt, trials, right, mistakes, read=output_and_weights, signs=None, call=None):
+def judge(
+    exercise,
+    attempt,
+    trials,
+    right,
+    mistakes,
+    read=output_and_weights,
+    signs=None,
+    call=None,
+    shown=lambda *inputs: inputs,
+    by_chance=False,
+):
     """Run the attempt on the trials, a list of tuples of inputs, and return a `Verdict`.
 
     `right(*inputs)` gives the answer, `mistakes` maps an identifier to functions of the same inputs that give what
     this misconception would. `signs` are misconceptions that no formula can foresee: an identifier to a function of
     (inputs, answer) that says whether the answer shows it. `read` turns what came back into an answer (or raises
-    `Unreadable`). `call` is what is run, if it is not the attempt itself.
+    `Unreadable`). `call` is what is run, if it is not the attempt itself, and `shown(*inputs)` are then the inputs
+    that the learner's own code gets. An answer that
+    differs from call to call has a name, if it is not made `by_chance` on purpose.
     """
     if not callable(attempt):
         return refused(exercise, f"A function or a class is checked, but this is {kind_of(attempt)}.")
     ran = run_attempt(call or attempt, trials)
-    if isinstance(ran.error, NotImplementedError):
+    if is_stub(ran.error):
         raise NotAttempted
     told = [compared(inputs, result, right, read) for inputs, result in ran.results]
     wrong = [one for one in told if one.seen]
-    name, shown = fitting(told, mistakes, signs or {}) if wrong else (None, None)
+    name, one = fitting(told, mistakes, signs or {}) if wrong else (None, None)
     if name:
-        return refused(exercise, tried(attempt, shown.inputs) + shown.seen, name)
+        return refused(exercise, tried(attempt, shown(*one.inputs)) + one.seen, name)
     if ran.changed:
         return refused(exercise, f"After your code ran, {ran.changed}", "changes_its_input")
     if wrong or ran.timed_out or ran.error is not None:
+        hint, name = right_so_far(told, trials)
+        name = next((one.name for one in wrong if one.name), name if wrong else None)
         seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
-        return refused(exercise, tried(attempt, inputs) + seen, None, right_so_far(told, trials))
+        if wrong and not name and not by_chance and answers_differ(call or attempt, inputs, read):
+            name = "differs_from_call_to_call"
+        if not name and (name := of_error(ran.error)):
+            seen, inputs = why_not_run(ran), ran.failed
+        elif not name and not wrong:
+            name = right_so_far(told, trials)[1]
+        return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
     return Verdict(exercise, True, None, f"Your answer was right on all {len(trials)} test inputs.")
+
+
+def answers_differ(function, inputs, read):
+    """Say whether the same inputs get different answers."""
+    with suppress(Exception):  # it cannot be read
+        first, *others = [read(result) for _, result in run_attempt(function, [inputs] * 3).results]
+        return not all(agrees(other, first) for other in others)
+    return False
 
 
 class Compared(NamedTuple):
@@ -222,6 +244,7 @@ class Compared(NamedTuple):
     seen: str | None
     answer: dict | None = None
     expected: dict | None = None
+    name: str | None = None  # of what cannot be read
 
 
 def compared(inputs, result, right, read):
@@ -231,7 +254,7 @@ def compared(inputs, result, right, read):
         seen = None if agrees(answer, expected) else what_differs(answer, expected)
         return Compared(inputs, seen, answer, expected)
     except Unreadable as unreadable:
-        return Compared(inputs, str(unreadable))
+        return Compared(inputs, str(unreadable), name=unreadable.name)
     except Exception as error:  # whatever came back: no traceback of the course
         return Compared(
             inputs, f"Your result is {kind_of(result)} and cannot be read: {type(error).__name__}."
@@ -241,8 +264,8 @@ def compared(inputs, result, right, read):
 def fitting(told, mistakes, signs):
     """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
 
-    One that explains every answer comes first; then one that fits a wrong answer and is not contradicted by a right
-    one, where it would give another; then any that fits.
+    A formula that explains every answer comes first. Then one that fits half of the wrong answers or more, and is
+    not contradicted by a right one, where it would give another; or a sign.
     """
     read = [one for one in told if one.answer is not None]
     for one in read:
@@ -252,35 +275,56 @@ def fitting(told, mistakes, signs):
             and agrees(exchanged(one.answer), one.expected)
         ):
             return "weights_first", one
-    fits, contradicted = {}, set()
+    if not any(one.seen for one in read):
+        return None, None
+    first, fits, unlikely = next(one for one in read if one.seen), {}, set()
     for name, likes in mistakes.items():
-        fits[name] = [would_give(one, likes) for one in read]
-        pairs = list(zip(read, fits[name], strict=True))
-        if any(one.seen for one in read) and all(fit if one.seen else fit is not False for one, fit in pairs):
-            return name, next(one for one in read if one.seen)
-        if any(fit is False and not one.seen for one, fit in pairs):
-            contradicted.add(name)
-    for left_out in (contradicted, set()):
-        for place, one in enumerate(read):
+        each = [[would_give(one, like) for one in read] for like in likes]
+        if any(explains(read, fit) for fit in each):
+            return name, first
+        # or each answer by another formula of this name
+        fits[name] = [
+            True if True in of_one else False if False in of_one else None
+            for of_one in zip(*each, strict=True)
+        ]
+    for name, fit in fits.items():
+        if explains(read, fit):
+            return name, first
+        of_wrong = [one_fit for one, one_fit in zip(read, fit, strict=True) if one.seen]
+        contradicted = any(one_fit is False and not one.seen for one, one_fit in zip(read, fit, strict=True))
+        if contradicted or of_wrong.count(False) > of_wrong.count(True):
+            unlikely.add(name)  # it would give another answer to a right one, or mostly to these
+    for place, one in enumerate(read):
+        if one.seen:
             for name, all_of in fits.items():
-                if one.seen and all_of[place] and name not in left_out:
+                if all_of[place] and name not in unlikely:
                     return name, one
             for name, shows in signs.items():
-                with suppress(Exception):  # this answer is not what the sign looks at
-                    if one.seen and shows(one.inputs, one.answer):
-                        return name, one
+                if is_seen(shows, one):
+                    return name, one
     return None, None
 
 
-def would_give(one, likes):
-    """Say whether one of these formulas gives the answer of a `Compared`; None if none can be computed there."""
-    fits = None
-    for like in likes:
-        with suppress(Exception):  # this misconception cannot happen on these inputs
-            fits = agrees(one.answer, like(*one.inputs))
-            if fits:
-                break
-    return fits
+def is_seen(shows, one):
+    """Say whether an answer shows what this sign looks for."""
+    with suppress(Exception):  # this answer is not what the sign looks at
+        return bool(shows(one.inputs, one.answer))
+    return False
+
+
+def explains(read, fit):
+    """Say whether a formula gives every wrong answer, and no other one to an input that was answered rightly."""
+    return all(one_fit if one.seen else one_fit is not False for one, one_fit in zip(read, fit, strict=True))
+
+
+def would_give(one, like):
+    """Say whether a formula gives the answer of a `Compared`; None if it says nothing there."""
+    with suppress(Exception):  # this misconception cannot happen on these inputs
+        foreseen = like(*one.inputs)
+        if one.seen and agrees(one.expected, foreseen):
+            return None  # it would be right here, and something else is wrong
+        return agrees(one.answer, foreseen)
+    return None
 
 
 def exchanged(answer):
@@ -295,166 +339,13 @@ def tried(attempt, inputs):
         function = attempt.forward if isinstance(attempt, type) else attempt
         named = [part.name for part in inspect.signature(function).parameters.values() if part.name != "self"]
         names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
-    told = [name + text for name, value in zip(names, inputs or (), strict=True) if (text := in_short(value))]
+    told = [
+        (name + text, value)
+        for name, value in zip(names, inputs or (), strict=True)
+        if (text := in_short(value))
+    ]
+    tensors = [value for value in inputs or () if isinstance(value, torch.Tensor)]
+    if any(not in_short(value) for value in tensors):  # one tensor of many says little
+        told = [(text, value) for text, value in told if not isinstance(value, torch.Tensor)]
+    told = [text for text, _ in told]
     return f"Tried with {', '.join(told)}. " if told and len(", ".join(told)) < 120 else ""
-
-
-# ------------------------------------------------------------------------------------------- running an attempt
-
-
-class Stopped(BaseException):
-    """Thrown into the thread of an attempt that takes too long."""
-
-
-class Ran(NamedTuple):
-    """What running an attempt gave: (inputs, result) of each trial that ended well, and what went wrong."""
-
-    results: list
-    error: BaseException | None
-    timed_out: bool
-    changed: str | None
-    failed: tuple | None  # the inputs of the error
-
-
-@contextmanager
-def steady():
-    """In this `with` block random numbers and the default dtype are the same each time; then all is as before."""
-    dtype, python, numpy = torch.get_default_dtype(), random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        random.seed(0)
-        np.random.seed(0)
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            random.setstate(python)
-            np.random.set_state(numpy)
-
-
-def run_attempt(function, trials):
-    """Call the function on each trial, in a thread that is stopped after LIMIT seconds. Return a `Ran`.
-
-    A thread works on every system, in a notebook, and beside other threads; no signal handler is touched. What
-    cannot be stopped from outside (a long call into C) is left behind and ends with the process.
-    """
-    results, errors, changed = [], [], []
-
-    def one(inputs):
-        given = [copied(value) for value in inputs]
-        try:
-            results.append((inputs, kept(function(*given))))
-        except Stopped:
-            raise
-        except BaseException as error:  # the other trials may still show what is wrong
-            errors.append((error, inputs))
-        changed.extend(filter(None, map(what_changed, given, inputs)))
-
-    def work():
-        with suppress(Stopped):
-            for inputs in trials:
-                one(inputs)
-
-    with steady():
-        # In a copy of this context, so that what the attempt prints lands under the cell that asked.
-        thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
-        thread.start()
-        try:
-            thread.join(LIMIT)
-        finally:
-            timed_out = thread.is_alive()
-            stop_thread(thread)
-    error, failed = errors[0] if errors and not timed_out else (None, None)
-    return Ran(list(results), error, timed_out, changed[0] if changed else None, failed)
-
-
-def stop_thread(thread):
-    """Throw `Stopped` into a thread that still runs: many times, as an `except` around all may swallow it.
-
-    A loop that swallows every one goes on until the process ends. The verdict does not wait for it.
-    """
-    for _ in range(50):
-        if not thread.is_alive():
-            return
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
-        thread.join(0.02)
-
-
-def copied(value):
-    """Return a copy of an input that the attempt may spoil. Modules and functions are given as they are."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, list | tuple):
-        return type(value)(copied(part) for part in value)
-    return set(value) if isinstance(value, set) else value
-
-
-def kept(value):
-    """Return a result as it is now, with every tensor copied: a later call may write into it."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if type(value) in (list, tuple):
-        return type(value)(kept(part) for part in value)
-    return value
-
-
-def what_changed(now, before):
-    """Return a sentence if an input is not what it was, else None."""
-    if isinstance(before, torch.Tensor):
-        if now.shape != before.shape or now.dtype != before.dtype:
-            return f"an input of the shape {tuple(before.shape)} has now the shape {tuple(now.shape)}."
-        if not torch.equal(now, before):
-            place, after, old = first_difference(now, before)
-            return f"an input was {old} at {place} and is now {after}."
-    elif isinstance(before, list | tuple):
-        if len(now) != len(before):
-            return f"an input had {len(before)} entries and has now {len(now)}."
-        return next((seen for seen in map(what_changed, now, before) if seen), None)
-    elif isinstance(before, set) and now != before:
-        return "an input is not what it was."
-    return None
-
-
-# What is left of a stub in the compiled code. `pass`, `...` and a docstring leave nothing.
-STUB_STEPS = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
-RAISE_STEPS = STUB_STEPS | {"LOAD_GLOBAL", "PUSH_NULL", "PRECALL", "CALL", "RAISE_VARARGS"}
-
-
-def untouched(attempt):
-    """Say whether an attempt is still the stub: it returns None or `...`, or raises NotImplementedError, no more."""
-    if attempt is None or attempt is ...:
-        return True
-    function = getattr(attempt, "forward", attempt) if isinstance(attempt, type) else attempt
-    if function is nn.Module.forward:
-        return True
-    if not hasattr(function, "__code__"):
-        return False
-    steps = list(dis.get_instructions(function))
-    if function.__code__.co_names == ("NotImplementedError",):
-        return all(step.opname in RAISE_STEPS for step in steps)
-    returned = [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")]
-    bare = all(step.opname in STUB_STEPS for step in steps)
-    return bare and all(value in (None, ...) for value in returned)
-
-
-def why_not_run(ran):
-    """Return a sentence about an attempt that took too long or raised an error."""
-    if ran.timed_out:
-        return f"Your code was still running after {LIMIT:g} seconds and was stopped. Does one of its loops never end?"
-    error = ran.error
-    said = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(str(error).split()))[:300]
-    message = f"Your code raised {type(error).__name__}" + (f": {said}" if said else ".")
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not of_a_library(Path(frame.filename)):
-            line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-            return f"{message}\nIt happened in line {frame.lineno} of your cell" + (
-                f": {line}" if line else "."
-            )
-    return message
-
-
-def of_a_library(file):
-    """Say whether a file belongs to the course, to PyTorch or to another package, not to the learner."""
-    ours, torch_folder = COURSE / "utils", Path(torch.__file__).parent
-    return ours in file.parents or torch_folder in file.parents or "site-packages" in file.parts

@@ -1,9 +1,10 @@
 """The checks of notebook 01: pieces of a word, padding, two sentences."""
 
 import torch
+import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from .answers import Unreadable, kind_of, parts_of, whole_numbers
+from .answers import Unreadable, kind_of, parts_of, unlike, whole_numbers
 from .judge import judge, safely
 
 ENTRIES = (
@@ -11,7 +12,7 @@ ENTRIES = (
 )
 ENTRIES += " ti tin ##nk"
 UNKNOWN = {"pieces": ["[UNK]"]}
-TRIED = "air p unable airp airspeed unaffable unaffl airx airairs tink unaffix xair"
+TRIED = "air p unable airp airspeed unaffable unaffl airx airairs tink unaffix xair unspeed"
 
 
 @safely
@@ -28,6 +29,14 @@ def check_wordpiece(attempt):
     def like(**changed):
         return lambda word, vocabulary: {"pieces": pieces_of(word, vocabulary, **changed)}
 
+    def either(word, known):
+        """A later piece is looked up with ## or without, and written as it was found."""
+        pieces = pieces_of(word, known | {"##" + entry for entry in known})
+        return [piece if piece in known or piece == "[UNK]" else piece.removeprefix("##") for piece in pieces]
+
+    def turned(piece):
+        return piece[2:] + "##" if piece.startswith("##") else piece
+
     def unknown(pieces):
         return lambda word, known: {
             "pieces": pieces(word) if right(word, known) == UNKNOWN else right(word, known)["pieces"]
@@ -41,6 +50,25 @@ def check_wordpiece(attempt):
             like(look_later="", write_later=""),
             like(write_later=""),
             like(look_later=""),
+            like(look_later="#", write_later="#"),
+            like(write_later="#"),
+        ],
+        "prefix_not_needed": [
+            lambda word, known: {"pieces": pieces_of(word, known | {"##" + entry for entry in known})},
+            lambda word, known: {"pieces": either(word, known)},
+        ],
+        "prefix_behind": [
+            lambda word, known: {"pieces": [turned(piece) for piece in right(word, known)["pieces"]]},
+        ],
+        "first_piece_only": [lambda word, known: {"pieces": right(word, known)["pieces"][:1]}],
+        "letter_by_letter": [
+            lambda word, known: {
+                "pieces": [word] if word in known else [word[0], *("##" + x for x in word[1:])]
+            },
+            like(order=lambda ends: list(ends)[:1]),
+        ],
+        "longest_piece_limited": [
+            like(order=lambda ends, most=most: reversed(ends[:most])) for most in (2, 3, 4)
         ],
         "one_letter_pieces_missed": [like(order=lambda ends: reversed(ends[1:]))],
         "prefix_on_first": [
@@ -65,13 +93,15 @@ def check_wordpiece(attempt):
             unknown(lambda word: [word]),
             unknown(lambda word: [""]),
             unknown(lambda word: ["UNK"]),
+            unknown(lambda word: ["[UNK]"] * len(word)),
         ],
         "not_cut": [lambda word, known: {"pieces": [word]}],
     }
 
     def read(raw):
         if not isinstance(raw, list | tuple) or not all(isinstance(piece, str) for piece in raw):
-            raise Unreadable(f"Your result is {kind_of(raw)}. A list of texts is expected.")
+            name = "text_not_list" if isinstance(raw, str) else unlike(raw, "not_a_list")
+            raise Unreadable(f"Your result is {kind_of(raw)}. A list of texts is expected.", name)
         return {"pieces": list(raw)}
 
     trials = [(word, set(entries)) for word in TRIED.split()]
@@ -175,6 +205,15 @@ def check_pad_batch(attempt):
         )
 
     mistakes = {
+        "mask_of_another_length": [
+            with_mask(lambda ids, right: right | right.roll(1, 1)),
+            with_mask(lambda ids, right: F.pad(right, (1, 0), value=1)[:, :-1]),
+            with_mask(lambda ids, right: F.pad(right, (0, 1))[:, 1:]),
+        ],
+        "mask_of_one_text": [
+            with_mask(lambda ids, right: right[:1].expand_as(right)),
+            with_mask(lambda ids, right: right[-1:].expand_as(right)),
+        ],
         "mask_inverted": [with_mask(lambda ids, right: 1 - right)],
         "mask_of_ones": [with_mask(lambda ids, right: torch.ones_like(right))],
         "mask_from_zero": [with_mask(lambda ids, right: ids != 0)],
@@ -182,6 +221,10 @@ def check_pad_batch(attempt):
         "mask_first": [lambda s, p: dict(zip(NAMES, reversed(padded(s, p).values()), strict=True))],
         "pads_in_front": [lambda s, p: padded(s, p, side="left")],
         "cut_to_shortest": [cut],
+        "cut_to_another": [
+            lambda s, p, place=place: padded([*([row[: len(s[place])] for row in s])], p) for place in (0, -1)
+        ],
+        "pads_on_both_sides": [lambda s, p: padded([[p, *row] for row in s], p)],
         "axes_exchanged": [lambda s, p: {name: part.T for name, part in padded(s, p).items()}],
         "order_changed": [by_length(falling=True), by_length(falling=False)],
         "pad_id_ignored": [
@@ -222,6 +265,12 @@ def check_sentence_b_start(attempt):
 
     mistakes = {
         "counts_zeros": [where_b_is(lambda row: row.count(0))],
+        "counted_from_the_end": [
+            where_b_is(lambda row: len(row) - answers[tuple(row)]),
+            where_b_is(lambda row: answers[tuple(row)] - len(row)),
+            where_b_is(lambda row: len(row) - 1 - answers[tuple(row)]),
+        ],
+        "half_the_length": [where_b_is(lambda row: len(row) // 2)],
         "counted_from_one": [where_b_is(lambda row: answers[tuple(row)] + 1)],
         "starts_at_separator": [where_b_is(lambda row: answers[tuple(row)] - 1)],
         "counts_ones": [where_b_is(lambda row: row.count(1))],
@@ -243,10 +292,12 @@ def check_sentence_b_start(attempt):
         if raw is None:
             return {"place": None}
         if isinstance(raw, bool):
-            raise Unreadable(f"Your result is {raw}. A place is expected, a whole number, or None.")
+            said = f"Your result is {raw}. A place is expected, a whole number, or None."
+            raise Unreadable(said, "truth_returned")
         place = whole_numbers("place")(raw)["place"]
         if place.numel() != 1:
-            raise Unreadable(f"Your result holds {place.numel()} numbers. One is expected, or None.")
+            said = f"Your result holds {place.numel()} numbers. One is expected, or None."
+            raise Unreadable(said, "several_numbers")
         return {"place": int(place.item())}
 
     return judge("sentence_b_start", attempt, [(row,) for row in rows], right, mistakes, read, signs)

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from .answers import alone
 from .judge import judge, safely
 from .shared import (
+    OTHER_DIVISORS,
+    SCORES_CHANGED,
     fill_weights,
     made_numbers,
     overflowed,
@@ -36,6 +38,9 @@ def check_softmax(attempt):
     def shares(numbers):
         return lambda s: answer(numbers(s) / numbers(s).sum(dim=-1, keepdim=True))
 
+    def powers(s):
+        return (s - s.amax(-1, keepdim=True)).exp()
+
     def taken_off(maximum, axis=-1, keepdim=True):
         """What comes out if this maximum is taken off, and the powers are divided by their sum."""
         return lambda s: answer(
@@ -43,6 +48,14 @@ def check_softmax(attempt):
         )
 
     mistakes = {
+        "overflow_on_large_scores": [
+            taken_off(lambda s: 0),
+            lambda s: taken_off(lambda s: 0)(s.double()),
+            lambda s: answer((s.exp() / s.exp().sum(-1, keepdim=True)).nan_to_num(0.0)),
+            lambda s: answer(s.exp() / (s.exp().sum(-1, keepdim=True) + 1e-9)),
+            lambda s: answer((s.exp() / (s.exp().sum(-1, keepdim=True) + 1e-9)).nan_to_num(0.0)),
+            lambda s: answer(s.exp() / s.exp().sum(-1, keepdim=True).clamp(min=1e-9)),
+        ],
         "softmax_over_queries": [
             lambda s: answer(s.softmax(dim=-2)),
             taken_off(lambda s: s.amax(-1, keepdim=True), axis=-2),
@@ -54,6 +67,11 @@ def check_softmax(attempt):
         "one_sum_for_all": [
             lambda s: answer(s.exp() / s.exp().sum()),
             lambda s: answer(s.flatten().softmax(dim=0).reshape(s.shape)),
+            lambda s: answer(
+                (s - s.amax(-1, keepdim=True)).exp() / (s - s.amax(-1, keepdim=True)).exp().sum()
+            ),
+            lambda s: answer((s - s.amax()).exp() / (s - s.amax()).exp().sum()),
+            lambda s: answer(powers(s) / powers(s).sum((-2, -1), keepdim=True)),
         ],
         "no_keepdim": [
             taken_off(lambda s: 0, keepdim=False),
@@ -66,11 +84,39 @@ def check_softmax(attempt):
             taken_off(lambda s: s.amax((1, 2), keepdim=True)),
             taken_off(lambda s: s.amax(1, keepdim=True)),
             taken_off(lambda s: s.amax(0)),
+            taken_off(lambda s: s.mean(-1, keepdim=True)),
+            taken_off(lambda s: s.amin(-1, keepdim=True)),
+            taken_off(lambda s: s.abs().amax(-1, keepdim=True)),
+            taken_off(lambda s: -s.amax(-1, keepdim=True)),
+            taken_off(lambda s: s[..., :1]),
+            taken_off(lambda s: s[..., -1:]),
         ],
+        "divided_not_subtracted": [
+            lambda s, top=top: right(s / top(s))
+            for top in (
+                lambda s: s.amax(-1, keepdim=True),
+                lambda s: s.abs().amax(-1, keepdim=True),
+                lambda s: s.abs().max(),
+                lambda s: s.max(),
+                lambda s: s.norm(dim=-1, keepdim=True),
+                lambda s: s.std(dim=-1, keepdim=True),
+            )
+        ],
+        "scaled_first": [
+            lambda s, by=by: right(s / by(s))
+            for by in (lambda s: math.sqrt(s.shape[-1]), lambda s: s.shape[-1])
+        ],
+        "softmax_twice": [lambda s: right(s.softmax(dim=-1))],
         "not_divided": [
             lambda s: answer(s.exp()),
             lambda s: answer((s - s.amax(-1, keepdim=True)).exp()),
             lambda s: answer(s.softmax(dim=-1) * s.shape[-1]),
+            lambda s: answer(powers(s) / s.shape[-1]),
+            lambda s: answer(powers(s) / powers(s).norm(dim=-1, keepdim=True)),
+            *(
+                lambda s, eps=eps: answer(powers(s) / (powers(s).sum(dim=-1, keepdim=True) + eps))
+                for eps in (1, 0.1, 0.01, 1e-3)
+            ),
         ],
         "sign_turned": [lambda s: right(-s)],
         "logarithm": [lambda s: answer(s.log_softmax(dim=-1))],
@@ -145,6 +191,13 @@ def check_weights_of_head(attempt):
     def numbers_of(numbers):
         return like(cut=lambda part, head: part[..., numbers(head)])
 
+    def from_the_end(part, head):
+        return part.chunk(heads, dim=-1)[heads - 1 - head]
+
+    def of_values(hidden_state, layer, head):
+        value = layer.value(hidden_state).chunk(heads, dim=-1)[head]
+        return answer(right(hidden_state, layer, head)["head's weights"] @ value)
+
     def other_model(part, head):
         return part[..., 64 * head : 64 * head + 64]
 
@@ -158,6 +211,17 @@ def check_weights_of_head(attempt):
                 lambda head: slice(size * (head - 1), size * head if head else None)
             ),  # -1 is the last one
         ],
+        "slice_at_the_wrong_place": [
+            numbers_of(lambda head: slice(head, head + size)),
+            numbers_of(lambda head: slice(head * size, head * size + size - 1)),
+            numbers_of(lambda head: slice(head * size, head * size + size + 1)),
+            numbers_of(lambda head: slice(head * size + 1, head * size + size + 1)),
+            numbers_of(lambda head: slice(head * size, None)),
+            numbers_of(lambda head: slice(None, (head + 1) * size)),
+            numbers_of(lambda head: slice(head * heads, (head + 1) * heads)),
+            like(cut=from_the_end),
+        ],
+        "applied_to_values": [of_values],
         "every_nth_number": [numbers_of(lambda head: slice(head, None, heads))],
         "not_cut_into_heads": [
             like(cut=lambda part, head: part, divisor=math.sqrt(divisor))
@@ -185,7 +249,24 @@ def check_weights_of_head(attempt):
         "scaled_by_number_of_heads": [like(divisor=math.sqrt(heads)), like(divisor=heads)],
         "sizes_of_another_model": [
             like(cut=other_model, divisor=8),
+            like(cut=other_model),
+            *(
+                like(cut=lambda part, head, n=n: part[..., n * head : n * (head + 1)], divisor=math.sqrt(n))
+                for n in (1, 2, 4, 8)
+            ),
             *(like(divisor=math.sqrt(length)) for length in (64, 768, 16, 32, 128)),
+        ],
+        "other_divisor": [like(divisor=divisor(size)) for divisor in OTHER_DIVISORS],
+        "sign_turned": [like(divisor=-(size**0.5))],
+        "softmax_twice": [like(weigh=lambda scores: scores.softmax(dim=-1).softmax(dim=-1))],
+        "causal_mask_added": [
+            like(weigh=lambda s: s.masked_fill(torch.ones_like(s).triu(1).bool(), -math.inf).softmax(dim=-1))
+        ],
+        "scores_changed": [like(weigh=lambda s, change=c: change(s).softmax(dim=-1)) for c in SCORES_CHANGED],
+        "each_score_alone": [like(weigh=torch.sigmoid)],
+        "scaled_after_softmax": [
+            like(divisor=1, weigh=lambda s: s.softmax(dim=-1) / size**0.5),
+            like(weigh=lambda s: s.softmax(dim=-1) / size**0.5),
         ],
         "no_softmax": [
             like(weigh=lambda scores: scores),

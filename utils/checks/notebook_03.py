@@ -25,10 +25,8 @@ BOOL = "True and False"
 
 
 def read_mask(raw):
-    """Read a mask and what it is made of. Leading axes of length 1 are taken off."""
+    """Read a mask and what it is made of."""
     mask = read_tensor(raw, "mask")
-    while mask.dim() > 2 and mask.shape[0] == 1:
-        mask = mask[0]
     return {"mask": mask, "dtype": BOOL if raw.dtype == torch.bool else str(raw.dtype)}
 
 
@@ -40,6 +38,12 @@ def mask_answer(mask):
 def not_bool(inputs, answer):
     """Say whether a mask is made of something else than True and False."""
     return answer["dtype"] != BOOL
+
+
+def axes_in_front(inputs, answer):
+    """Say whether a mask has axes of length 1 in front of (seq_len, seq_len)."""
+    shape = answer["mask"].shape
+    return len(shape) > 2 and shape[-2:] == (inputs[0], inputs[0]) and set(shape[:-2]) == {1}
 
 
 def not_square(inputs, answer):
@@ -65,12 +69,29 @@ def check_causal_mask(attempt):
         "allows_everything": [lambda seq_len: {"mask": torch.ones(seq_len, seq_len)}],
         "allows_nothing": [lambda seq_len: {"mask": torch.zeros(seq_len, seq_len)}],
         "only_itself": [lambda seq_len: {"mask": torch.eye(seq_len)}],
+        "row_left_out": [
+            lambda seq_len: {
+                "mask": torch.tensor([[i > 0 and j <= i for j in range(seq_len)] for i in range(seq_len)])
+            },
+            lambda seq_len: {
+                "mask": torch.tensor([[j <= i < seq_len - 1 for j in range(seq_len)] for i in range(seq_len)])
+            },
+        ],
+        "only_one_before": [
+            lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril(-1).triu(-1)},
+            lambda seq_len: {"mask": torch.ones(seq_len, seq_len).tril().triu(-1)},
+        ],
+        "upper_without_diagonal_allowed": [lambda seq_len: {"mask": 1 - torch.eye(seq_len)}],
         "mirrored": [
             lambda seq_len, axis=axis: {"mask": torch.ones(seq_len, seq_len).tril().flip(axis)}
             for axis in (0, 1)
         ],
     }
-    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    signs = {
+        "axes_in_front": axes_in_front,
+        "not_square": not_square,
+        "wrong_dtype_or_value": not_bool,
+    }
     return judge("causal_mask", attempt, [(5,), (2,), (1,)], right, mistakes, read_mask, signs)
 
 
@@ -123,6 +144,12 @@ def check_padding_mask(attempt):
         except RuntimeError:
             return {"dtype": dtype, met: mask}
 
+    mistakes["pads_moved"] = [
+        seen_as(lambda mask: mask.roll(1, -1)),
+        seen_as(lambda mask: mask.roll(-1, -1)),
+        seen_as(lambda mask: mask.flip(-1)),
+        seen_as(lambda mask: mask.flip(0)),
+    ]
     signs = {"does_not_broadcast": unlike_scores, "wrong_dtype_or_value": not_bool}
     trials = [(torch.tensor(mask),) for mask in rows]
     return judge("padding_mask", attempt, trials, right, mistakes, read, signs, call)
@@ -146,8 +173,29 @@ def check_window_mask(attempt):
     right = window(lambda size: size)
     mistakes = {
         "allows_nothing": [where(lambda i, j, n, size: False)],
-        "window_too_long": [window(lambda size: size + 1)],
-        "window_too_short": [window(lambda size: size - 1)],
+        "window_too_long": [
+            window(lambda size: size + 1),
+            window(lambda size: size + 2),
+            window(lambda size: 2 * size),
+        ],
+        "window_too_short": [
+            window(lambda size: size - 1),
+            window(lambda size: size - 2),
+            window(lambda size: size // 2),
+            window(lambda size: (size + 1) // 2),
+            window(lambda size: size // 2 + 1),
+        ],
+        "slice_from_below_zero": [
+            where(lambda i, j, n, size: j in range(n)[i - size + 1 : i + 1]),
+            where(lambda i, j, n, size: j in range(n)[i - size : i + 1]),
+            where(lambda i, j, n, size: j in range(n)[i - size : i]),
+        ],
+        "every_nth_token": [where(lambda i, j, n, size: j <= i and (i - j) % size == 0)],
+        "one_place_only": [
+            where(lambda i, j, n, size: i - j == size - 1),
+            where(lambda i, j, n, size: i - j == size),
+            where(lambda i, j, n, size: i == j),
+        ],
         "without_itself": [
             where(lambda i, j, n, size: 0 < i - j <= size),
             where(lambda i, j, n, size: 0 < i - j < size),
@@ -161,6 +209,12 @@ def check_window_mask(attempt):
             window(lambda size: size, lambda size: size),
             window(lambda size: size + 1, lambda size: size),
             window(lambda size: size // 2 + 1, lambda size: size // 2),
+            window(lambda size: size + 1, lambda size: size - 1),
+            window(lambda size: math.inf, lambda size: size),
+            window(lambda size: math.inf, lambda size: size - 1),
+            window(lambda size: size, lambda size: 1),
+            window(lambda size: 0, lambda size: size),
+            window(lambda size: 0, lambda size: size - 1),
         ],
         "window_does_not_move": [
             where(lambda i, j, n, size: n - size <= j),
@@ -171,7 +225,11 @@ def check_window_mask(attempt):
         "blocks": [where(lambda i, j, n, size: j <= i and i // size == j // size)],
         "beyond_the_window": [where(lambda i, j, n, size: i - j >= size)],
     }
-    signs = {"not_square": not_square, "wrong_dtype_or_value": not_bool}
+    signs = {
+        "axes_in_front": axes_in_front,
+        "not_square": not_square,
+        "wrong_dtype_or_value": not_bool,
+    }
     return judge("window_mask", attempt, [(7, 5), (6, 1), (5, 3), (3, 4)], right, mistakes, read_mask, signs)
 
 
@@ -249,6 +307,9 @@ def wrong_masks():
     def late(scores, mask, number=0.0):
         return scores.softmax(dim=-1).masked_fill(~mask, number)
 
+    def settled(scores, mask):
+        return scores.softmax(dim=-1).masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
     def shared_again(scores, mask):
         return late(scores, mask) / late(scores, mask).sum(dim=-1, keepdim=True)
 
@@ -268,6 +329,31 @@ def wrong_masks():
         ],
         "mask_transposed": [
             lambda q, k, v, mask: right_attention(q, k, v, mask.mT),
+            *filled(-1e9, where=lambda mask: ~mask.mT),
+        ],
+        "mask_of_one_query": [
+            lambda q, k, v, mask: right_attention(q, k, v, mask[..., :1, :]),
+            lambda q, k, v, mask: right_attention(q, k, v, mask.any(dim=-2, keepdim=True)),
+            lambda q, k, v, mask: right_attention(q, k, v, mask.all(dim=-2, keepdim=True)),
+        ],
+        "mask_on_values": [
+            lambda q, k, v, mask: {"output": weights_of(q, k) @ (v * mask.any(dim=-2)[..., None])},
+            lambda q, k, v, mask: {
+                "output": right_attention(q, k, v)["output"] * mask.any(dim=-1, keepdim=True)
+            },
+            lambda q, k, v, mask: {"output": right_attention(q, k, v)["output"] * mask[..., :1]},
+        ],
+        "causal_instead_of_mask": [
+            lambda q, k, v, mask: right_attention(
+                q, k, v, torch.ones(q.shape[-2], k.shape[-2]).tril().bool()
+            ),
+            lambda q, k, v, mask: right_attention(
+                q, k, v, mask & torch.ones(q.shape[-2], k.shape[-2]).tril().bool()
+            ),
+        ],
+        "scaled_otherwise_with_a_mask": [
+            lambda q, k, v, mask: right_attention(q * math.sqrt(q.shape[-1]), k, v, mask),
+            lambda q, k, v, mask: right_attention(q / math.sqrt(q.shape[-1]), k, v, mask),
         ],
         "mask_after_softmax": [
             weighed(late),
@@ -279,6 +365,10 @@ def wrong_masks():
             for like in (weighed(shared_again), weighed(lambda s, m: shared_again(s, m).nan_to_num(0.0)))
         ],
         "mask_not_minus_infinity": [
+            *(
+                weighed(lambda s, mask, x=x: settled(s.masked_fill(~mask, x), mask))
+                for x in (math.inf, 1e9, -100, -1000)
+            ),
             # nan at each row with a forbidden key says little where there is no other row
             *(only_where(lambda q, k, v, mask: mask.all(dim=-1).any(), like) for like in filled(math.inf)),
             *(
@@ -288,7 +378,25 @@ def wrong_masks():
             ),
         ],
         "nan_on_masked_row": [with_empty_row(nan_row)],
-        "masked_row_not_zero": [with_empty_row(like) for number in (-1e9, -1e4) for like in filled(number)],
+        "masked_row_not_zero": [
+            *(
+                with_empty_row(like)
+                for number in (-1e9, -1e4, -3.4028234663852886e38)
+                for like in filled(number)
+            ),
+            with_empty_row(
+                lambda q, k, v, mask: {
+                    "output": torch.where(
+                        mask.any(dim=-1, keepdim=True),
+                        right_attention(q, k, v, mask)["output"],
+                        v.mean(dim=-2, keepdim=True),
+                    )
+                }
+            ),
+            with_empty_row(
+                lambda q, k, v, mask: right_attention(q, k, v, mask | ~mask.any(dim=-1, keepdim=True))
+            ),
+        ],
     }
 
 

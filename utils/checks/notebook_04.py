@@ -10,7 +10,15 @@ from torch import nn
 
 from .answers import Unreadable, alone, output_and_weights
 from .judge import judge, refused, safely
-from .shared import built, linear_layer, made_numbers, scaled_scores, where_it_shows
+from .shared import (
+    OTHER_DIVISORS,
+    SCORES_CHANGED,
+    built,
+    linear_layer,
+    made_numbers,
+    scaled_scores,
+    where_it_shows,
+)
 
 
 @safely
@@ -33,7 +41,10 @@ def check_split_heads(attempt):
         return compute
 
     mistakes = {
-        "view_without_transpose": [like(lambda x, b, s, n, d: x.reshape(b, n, s, d))],
+        "view_without_transpose": [
+            like(lambda x, b, s, n, d: x.reshape(b, n, s, d)),
+            like(lambda x, b, s, n, d: x.mT.reshape(b, n, s, d)),
+        ],
         "heads_interleaved": [like(lambda x, b, s, n, d: x.reshape(b, s, d, n).permute(0, 3, 1, 2))],
         "heads_not_in_front": [
             like(lambda x, b, s, n, d: x.reshape(b, s, n, d)),
@@ -44,6 +55,18 @@ def check_split_heads(attempt):
         "sizes_exchanged": [like(lambda x, b, s, n, d: x.reshape(b, s, d, n).transpose(1, 2))],
         "tokens_cut": [
             like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=1), dim=1)),
+        ],
+        "heads_in_another_order": [like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=-1)[::-1], dim=1))],
+        "cut_and_put_together": [
+            like(lambda x, b, s, n, d: x),
+            like(lambda x, b, s, n, d: torch.cat(x.chunk(n, dim=-1), dim=1)),
+            like(lambda x, b, s, n, d: torch.cat(x.chunk(n, dim=-1), dim=0)),
+            like(lambda x, b, s, n, d: torch.cat(x.chunk(n, dim=-1), dim=-1)),
+            like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=-1), dim=1).flatten(0, 1)),
+        ],
+        "one_head_only": [
+            like(lambda x, b, s, n, d: x[..., :d]),
+            like(lambda x, b, s, n, d: x[:, None, :, :d]),
         ],
     }
     return judge("split_heads", attempt, trials, right, mistakes, alone("result"))
@@ -89,10 +112,11 @@ def check_multi_head_attention(attempt):
     mistakes = wrong_heads(held)
     if all(layers.fit() for layers in held):
         told = where_it_shows(mistakes, right, lambda place, state, mask=None: state.abs().max() > 9)
-        return judge(exercise, attempt, trials, right, told, read_attention, call=call)
+        shown = lambda place, *inputs: inputs  # noqa: E731
+        return judge(exercise, attempt, trials, right, told, read_attention, call=call, shown=shown)
     # No answer is right then. But the output may tell why the sizes are as they are.
     causes = {name: mistakes[name] for name in ("no_output_projection", "heads_summed_not_concatenated")}
-    verdict = judge(exercise, attempt, trials[:1], unknown, causes, call=call)
+    verdict = judge(exercise, attempt, trials[:1], unknown, causes, call=call, shown=lambda place, x: (x,))
     if "raised" in verdict.message:
         return verdict
     wide = "heads_too_wide" if held[0].heads[0][0].shape[1] == held[0].hidden_size else None
@@ -174,7 +198,8 @@ def projection(module, name, hidden_size, num_heads):
         return weight.expand(num_heads, -1, -1), bias.expand(num_heads, -1)
     if len(weight) == hidden_size:
         return weight.reshape(num_heads, head_dim, -1), bias.reshape(num_heads, head_dim)
-    raise Unreadable(f"Your layer `{name}` makes {len(weight)} numbers; {hidden_size} are needed.")
+    said = f"Your layer `{name}` makes {len(weight)} numbers; {hidden_size} are needed."
+    raise Unreadable(said, "layer_of_another_size")
 
 
 def peer_answer(layers, hidden_state, mask):
@@ -258,6 +283,31 @@ def wrong_heads(held):
 
         return compute
 
+    def without_bias(which):
+        def compute(place, state, mask=None):
+            heads = [(w, 0 * b if i in which else b) for i, (w, b) in enumerate(held[place].heads)]
+            weight, bias = held[place].output
+            output = weight, 0 * bias if 3 in which else bias
+            return {"output": attend(held[place]._replace(heads=heads, output=output), state, mask)}
+
+        return compute
+
+    def transposed(which):
+        def compute(place, state, mask=None):
+            layers = held[place]
+            sizes = layers.num_heads, layers.head_dim(), -1
+            heads = [
+                (w.reshape(layers.hidden_size, -1).T.reshape(sizes) if i in which else w, b)
+                for i, (w, b) in enumerate(layers.heads)
+            ]
+            output = (layers.output[0].T, layers.output[1]) if 3 in which else layers.output
+            return {"output": attend(layers._replace(heads=heads, output=output), state, mask)}
+
+        return compute
+
+    def projected_twice(place, state, mask=None):
+        return {"output": F.linear(peer_answer(held[place], state, mask)["output"], *held[place].output)}
+
     mixed = set(itertools.product(range(3), repeat=3)) - {(0, 1, 2), (1, 0, 2)}
     return {
         "view_without_transpose": [like(split=by_view), like(split=by_view, join=as_it_lies)],
@@ -277,6 +327,27 @@ def wrong_heads(held):
             like(divisor=lambda q: math.sqrt(q.shape[1])),
             like(divisor=lambda q: q.shape[1]),
         ],
+        "other_divisor": [like(divisor=lambda q, by=by: by(q.shape[-1])) for by in OTHER_DIVISORS],
+        "scaled_by_a_constant": [
+            like(divisor=lambda q, number=number: number)
+            for number in (4, 8, 16, 64, *map(math.sqrt, (16, 32, 128, 768)))
+        ],
+        "bias_forgotten": [
+            without_bias(which) for which in [{0}, {1}, {2}, {3}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}]
+        ],
+        "matrix_not_transposed": [
+            transposed(which) for which in [{3}, {0}, {1}, {2}, {0, 1, 2}, {0, 1, 2, 3}]
+        ],
+        "projected_twice": [projected_twice],
+        "heads_in_another_order": [like(join=lambda per_head: side_by_side(per_head.flip(1)))],
+        "scaled_after_softmax": [
+            like(weigh=lambda s, mask, by=by: hidden(s, mask).softmax(dim=-1) / by)
+            for by in map(math.sqrt, (2, 5))  # head_dim of the two modules
+        ],
+        "scores_changed": [
+            like(weigh=lambda s, mask, c=c: hidden(c(s), mask).softmax(dim=-1)) for c in SCORES_CHANGED
+        ],
+        "each_score_alone": [like(weigh=lambda s, mask: hidden(s, mask).sigmoid())],
         "scaled_by_sequence_length": [
             like(divisor=lambda q: math.sqrt(q.shape[-2])),
             like(divisor=lambda q: q.shape[-2]),
@@ -316,8 +387,23 @@ def wrong_heads(held):
         "mask_only_for_one_head": [one_head_obeys(place) for place in range(3)],
         "mask_ignored": [with_mask(lambda scores, mask: scores.softmax(dim=-1))],
         "mask_inverted": [with_mask(lambda scores, mask: hidden(scores, ~mask).softmax(dim=-1))],
+        "mask_of_one_query": [
+            with_mask(lambda scores, mask: hidden(scores, mask[:1]).softmax(dim=-1)),
+            with_mask(lambda scores, mask: hidden(scores, mask[-1:]).softmax(dim=-1)),
+        ],
+        "renormalised_after_softmax": [
+            with_mask(lambda s, m: (late := s.softmax(dim=-1) * m) / late.sum(dim=-1, keepdim=True)),
+            with_mask(
+                lambda s, m: (late := s.softmax(dim=-1) * m) / late.sum(dim=-1, keepdim=True).clamp(min=1e-9)
+            ),
+            with_mask(lambda s, m: (s.softmax(dim=-1) * m).softmax(dim=-1)),
+        ],
         "mask_turned": [with_mask(lambda scores, mask: hidden(scores, mask.mT).softmax(dim=-1))],
-        "mask_after_softmax": [with_mask(lambda scores, mask: scores.softmax(dim=-1) * mask)],
+        "mask_after_softmax": [
+            with_mask(lambda scores, mask: scores.softmax(dim=-1) * mask),
+            with_mask(lambda scores, mask: scores.softmax(dim=-1).masked_fill(~mask, -math.inf)),
+            with_mask(lambda scores, mask: scores.softmax(dim=-1).masked_fill(~mask, -1e9)),
+        ],
         "mask_not_minus_infinity": [
             *(filled(lambda scores, mask, x=x: scores.masked_fill(~mask, x)) for x in (0.0, -1.0, -10.0)),
             filled(lambda scores, mask: scores + mask.float()),

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .answers import Unreadable, alone, output_and_weights, what_differs
-from .judge import judge, refused, run_attempt, safely, why_not_run
-from .shared import built, fill_weights, made_numbers
+from .answers import alone
+from .encoder_layers import RATE, Part, norms_of, peer_answer, two_answers, what_drops_wrongly, wrong_layers
+from .judge import judge, refused, safely
+from .shared import built, fill_weights, made_numbers, only_where
 
 
 @safely
@@ -66,12 +67,65 @@ def check_layer_norm(attempt):
             ),
         ],
         "no_keepdim": [like(keep=keep) for keep in ((False, False), (False, True), (True, False))],
-        "unbiased_variance": [like(correction=1)],
+        "unbiased_variance": [
+            like(correction=1),
+            like(correction=1, root=lambda v, eps: torch.sqrt(v) + eps),
+            like(correction=1, root=lambda v, eps: torch.sqrt(v)),
+        ],
         "epsilon_outside_root": [like(root=lambda v, eps: torch.sqrt(v) + eps)],
         "eps_ignored": [like(root=lambda v, eps, fixed=fixed: torch.sqrt(v + fixed)) for fixed in (0, 1e-5)],
         "variance_without_root": [like(root=lambda v, eps: v + eps), like(root=lambda v, eps: v)],
         "root_twice": [like(root=lambda v, eps: torch.sqrt(torch.sqrt(v) + eps))],
-        "mean_not_subtracted": [divided(itself, mean_square), divided(itself, variance)],
+        "mean_not_subtracted": [
+            divided(itself, mean_square),
+            divided(itself, variance),
+            divided(lambda x: x + x.mean(dim=-1, keepdim=True), variance),
+            lambda x, w, b, eps: {
+                "result": (x / torch.sqrt(variance(x) + eps) - x.mean(dim=-1, keepdim=True)) * w + b
+            },
+        ],
+        "centre_is_no_mean": [
+            divided(lambda x, middle=middle: x - middle(x), variance)
+            for middle in (
+                lambda x: x.median(dim=-1, keepdim=True).values,
+                lambda x: x.amin(dim=-1, keepdim=True),
+                lambda x: x.amax(dim=-1, keepdim=True),
+                lambda x: x.sum(dim=-1, keepdim=True),
+                lambda x: x[..., :1],
+            )
+        ],
+        "not_the_variance": [
+            lambda x, w, b, eps, size=size, more=more: {"result": centred(x) / (size(x) + more * eps) * w + b}
+            for more in (0, 1)
+            for size in (
+                lambda x: centred(x).abs().mean(dim=-1, keepdim=True),
+                lambda x: x.abs().mean(dim=-1, keepdim=True),
+                lambda x: centred(x).norm(dim=-1, keepdim=True),
+                lambda x: x.norm(dim=-1, keepdim=True),
+                lambda x: x.amax(dim=-1, keepdim=True) - x.amin(dim=-1, keepdim=True),
+                lambda x: centred(x).abs().amax(dim=-1, keepdim=True),
+                lambda x: x.abs().amax(dim=-1, keepdim=True),
+            )
+        ]
+        + [
+            lambda x, w, b, eps: {
+                "result": (x - x.amin(-1, keepdim=True)) / (x.amax(-1, True) - x.amin(-1, True) + eps) * w + b
+            }
+        ],
+        "eps_changed": [
+            like(root=lambda v, eps, change=change: torch.sqrt(change(v, eps)))
+            for change in (
+                lambda v, eps: v - eps,
+                lambda v, eps: (v - eps).abs(),
+                lambda v, eps: v + eps**2,
+                lambda v, eps: v + eps**0.5,
+                lambda v, eps: v + 2 * eps,
+                lambda v, eps: v * (1 + eps),
+                lambda v, eps: v.clamp(min=eps),
+            )
+        ]
+        + [lambda x, w, b, eps: {"result": (centred(x) + eps) / torch.sqrt(variance(x) + eps) * w + b}]
+        + [lambda x, w, b, eps: {"result": centred(x) / torch.sqrt(variance(x)) * w + b + eps}],
         "uncentred_variance": [divided(centred, mean_square)],
         "squares_not_averaged": [
             divided(centred, lambda x: variance(x) * x.shape[-1]),
@@ -85,6 +139,16 @@ def check_layer_norm(attempt):
             like(finish=lambda normed, w, b: normed),
             like(finish=lambda normed, w, b: normed + b),
             like(finish=lambda normed, w, b: normed * w),
+        ],
+        "scale_or_shift_changed": [
+            like(finish=lambda normed, w, b: normed * w - b),
+            like(finish=lambda normed, w, b: normed / w + b),
+            like(finish=lambda normed, w, b: normed * (1 + w) + b),
+            like(finish=lambda normed, w, b: normed + w + b),
+            like(finish=lambda normed, w, b: normed * w * b),
+            like(finish=lambda normed, w, b: normed - w * b),
+            like(finish=lambda normed, w, b: normed * w + w),
+            like(finish=lambda normed, w, b: normed * b + b),
         ],
         "weight_and_bias_exchanged": [like(finish=lambda normed, w, b: normed * b + w)],
         "shift_before_scale": [like(finish=lambda normed, w, b: (normed + b) * w)],
@@ -114,6 +178,7 @@ def check_position_encoding(attempt):
         (made_numbers(2, 5, 6),),
         (made_numbers(1, 7, 4, start=6),),
         (made_numbers(3, 8, 3, start=4).mT.double(),),  # as many tokens as sentences; not contiguous
+        (torch.zeros(1, 1000, 4),),  # so long a text shows a base that is nearly right
     ]
 
     def added(**changed):
@@ -141,8 +206,40 @@ def check_position_encoding(attempt):
         "degrees": [added(unit=unit) for unit in (math.pi / 180, 180 / math.pi, 2 * math.pi)],
         "subtracted": [lambda x: {"result": x - positions(x)}],
         "other_base": [
-            added(speed=lambda j, d, base=base: base ** (-2 * (j // 2) / d)) for base in (1000, 1e5)
+            added(speed=lambda j, d, base=base: base ** (-2 * (j // 2) / d))
+            for base in (2, 10, math.e, 1000, 1e5, 1e6, 9999, 10001)
         ],
+        "fixed_width": [
+            *(
+                added(speed=lambda j, d, wide=wide: 10000 ** (-2 * (j // 2) / wide))
+                for wide in (32, 64, 128, 256, 512, 768, 1024)
+            ),
+            *(
+                added(speed=lambda j, d, wide=wide: 10000 ** (-2 * (j // 2) / wide(d)))
+                for wide in (lambda d: d - 1, lambda d: d - 2, lambda d: d + 1, lambda d: d + 2)
+            ),
+        ],
+        "place_as_number": [
+            lambda x, by=by: {"result": x + torch.arange(x.shape[1])[:, None] / by(x)}
+            for by in (lambda x: 1, lambda x: x.shape[1], lambda x: x.shape[1] - 1, lambda x: 10000)
+        ],
+        "counted_backwards": [lambda x: {"result": x + positions(x).flip(0)}],
+        "multiplied": [only_where(lambda x: x.any(), lambda x: {"result": x * positions(x)})],
+        "averaged": [lambda x: {"result": (x + positions(x)) / 2}],
+        "laid_beside": [
+            lambda x: {"result": torch.cat([x, positions(x).expand(x.shape)], dim=-1)},
+            lambda x: {"result": torch.cat([positions(x).expand(x.shape), x], dim=-1)},
+        ],
+        "brackets_missing": [
+            added(speed=lambda j, d: d / 10000 ** (2 * (j // 2))),
+            added(speed=lambda j, d: 1 / (10000 ** (2 * (j // 2)) * d)),
+            added(speed=lambda j, d: 10000 ** (-2 * (j // 2)) / d),
+            added(speed=lambda j, d: d / 10000 ** (j // 2)),
+            added(speed=lambda j, d: 10000 ** (2 * (j // 2)) / d),
+            added(speed=lambda j, d: 1 / (10000 * 2 * (j // 2) / d) if j > 1 else math.inf),
+            added(speed=lambda j, d: 10000 ** -(2 * (j // 2))),
+        ],
+        "exponent_from_behind": [added(speed=lambda j, d: 10000 ** (-2 * ((d - 1 - j) // 2) / d))],
         "pairs_from_one": [
             added(speed=power(lambda j, d: 2 * (j // 2 + 1) / d)),
             added(speed=power(lambda j, d: (2 * (j // 2) + 1) / d)),
@@ -162,7 +259,11 @@ def check_position_encoding(attempt):
         "not_of_token": [of_sentence, lambda x: {"result": x + positions(x[:, :1])}],
         "vectors_scaled": [lambda x: {"result": x * math.sqrt(x.shape[-1]) + positions(x)}],
         "no_position": [lambda x: {"result": x}],
-        "not_added": [lambda x: {"result": positions(x)}, lambda x: {"result": positions(x).expand(x.shape)}],
+        "not_added": [
+            lambda x: {"result": positions(x)},
+            lambda x: {"result": positions(x)[None]},
+            lambda x: {"result": positions(x).expand(x.shape)},
+        ],
     }
     signs = {"depends_on_token": depends_on_token}
     return judge("position_encoding", attempt, trials, added(), mistakes, alone("result"), signs)
@@ -221,6 +322,8 @@ def check_encoder_layer(attempt):
             exercise, "Your class holds 0 norms (nn.LayerNorm) where a layer has two.", "norm_missing"
         )
     norms = norms_of(module, held)
+    if (eps := max(norm.eps for norm in held)) > 1e-3:
+        return refused(exercise, f"A norm of yours has an eps of {eps:.2g}.", "norm_eps")
 
     def right(x):
         return peer_answer(peer, norms, x)
@@ -242,229 +345,3 @@ def check_encoder_layer(attempt):
     many = made_numbers(4, 8, hidden_size) / 2
     wrong = what_drops_wrongly(module.train(), parts, norms, many) if verdict.passed else None
     return refused(exercise, *wrong) if wrong else verdict
-
-
-RATE = 0.25  # of dropout: none that a learner would write down, so that a fixed one shows
-
-
-class Part(nn.Module):
-    """A part of a layer that is handed to a learner's class: it returns one tensor, and keeps what it was given."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.given = function, None
-
-    def forward(self, hidden_state):
-        self.given = hidden_state.detach().clone()
-        return self.function(hidden_state)
-
-
-def norms_of(module, held):
-    """Return the two norms of the learner's module, twice the same if it has but one, or raise `Unreadable`."""
-    if any(norm.weight is None or norm.bias is None for norm in held):
-        raise Unreadable("A norm of yours has no weight or no bias. Make it with nn.LayerNorm(hidden_size).")
-    if len(held) == 1:
-        return held * 2
-    names = ("attention_norm", "feed_forward_norm")
-    for name in names:
-        if not isinstance(getattr(module, name, None), nn.LayerNorm):
-            raise Unreadable(f"Your class needs an nn.LayerNorm named `{name}`, and has none.")
-    return [getattr(module, name) for name in names]
-
-
-def two_answers(module, x):
-    """Return a sentence if the module gives two answers to the same input, else None."""
-    ran = run_attempt(module, [(x,), (x,)])
-    try:
-        answers = [output_and_weights(result)["output"] for _, result in ran.results]
-    except Exception:  # `judge` says what it is
-        return None
-    if len(answers) < 2 or answers[0].shape != answers[1].shape or torch.allclose(*answers, equal_nan=True):
-        return None
-    differs = what_differs({"output": answers[1]}, {"output": answers[0]})
-    return f"Called twice in eval mode, it gives two answers. {differs}"
-
-
-def peer_answer(peer, norms, x):
-    """Return what nn.TransformerEncoderLayer computes with the learner's norms."""
-    with torch.no_grad():
-        for theirs, mine in zip((peer.norm1, peer.norm2), norms, strict=True):
-            theirs.weight.copy_(mine.weight)
-            theirs.bias.copy_(mine.bias)
-            theirs.eps = mine.eps
-        return {"output": peer(x)}
-
-
-def post(norm, part, x):
-    """BERT's order: the norm stands behind the addition."""
-    return norm(x + part(x))
-
-
-def pre(norm, part, x):
-    return x + part(norm(x))
-
-
-def inside(norm, part, x):
-    return x + norm(part(x))
-
-
-def first_alone(norm, part, x):
-    return norm(x) + part(x)
-
-
-def both_alone(norm, part, x):
-    return norm(x) + norm(part(x))
-
-
-def sandwich(norm, part, x):
-    return x + norm(part(norm(x)))
-
-
-def from_normed(norm, part, x):
-    return norm(x) + part(norm(x))
-
-
-def twice(norm, part, x):
-    return norm(x + norm(part(x)))
-
-
-def post_alone(norm, part, x):
-    """BERT's order, without the residual connection."""
-    return norm(part(x))
-
-
-def pre_alone(norm, part, x):
-    return part(norm(x))
-
-
-def bare(norm, part, x):
-    """The residual connection alone, without a norm."""
-    return x + part(x)
-
-
-def norm_alone(norm, part, x):
-    """The norm alone, without the part."""
-    return norm(x)
-
-
-def nothing(norm, part, x):
-    return x
-
-
-def wrong_layers(parts, norms):
-    """Return what misconceptions of an encoder layer would compute with these parts and norms.
-
-    Each is an order for attention, one for the feed-forward part, and which norms they use.
-    """
-    attention, feed_forward = parts
-    first, second = norms
-
-    def like(one, other, norm_1=first, norm_2=second, part_1=attention, part_2=feed_forward):
-        def compute(x):
-            with torch.no_grad():
-                return {"output": other(norm_2, part_2, one(norm_1, part_1, x))}
-
-        return compute
-
-    def again(second_sum):
-        """Compute the second half from the layer's input and what the first half gave."""
-
-        def compute(x):
-            with torch.no_grad():
-                return {"output": second(second_sum(x, post(first, attention, x)))}
-
-        return compute
-
-    orders = (pre, inside, post)
-    wrong_orders = [(one, other) for one in orders for other in orders if (one, other) != (post, post)]
-    turned = {"part_1": feed_forward, "part_2": attention}
-    return {
-        "one_norm_shared": [
-            like(post, post, first, first),
-            like(post, post, second, second),
-            like(pre, pre, first, first),
-        ],
-        "missing_residual": [
-            like(post_alone, post_alone),
-            like(post, post_alone),
-            like(post_alone, post),
-            like(pre_alone, pre_alone),
-            like(pre_alone, pre),
-            like(pre, pre_alone),
-        ],
-        "norms_exchanged": [like(post, post, second, first)],
-        "norm_missing": [like(bare, bare), like(bare, post), like(post, bare)],
-        "parts_exchanged": [like(post, post, **turned), like(post, post, second, first, **turned)],
-        "part_missing": [
-            like(one, other)
-            for one, other in ((post, nothing), (nothing, post), (post, norm_alone), (norm_alone, post))
-        ]
-        + [like(post, post, part_2=attention), like(post, post, part_1=feed_forward)],
-        "input_read_again": [
-            again(lambda x, h: x + feed_forward(h)),
-            again(lambda x, h: h + feed_forward(x)),
-        ],
-        "norm_order": [
-            *(like(*order) for order in wrong_orders),
-            *(like(order, order) for order in (first_alone, both_alone, sandwich, from_normed, twice)),
-        ],
-    }
-
-
-def what_drops_wrongly(module, parts, norms, x):
-    """Return a sentence and a name if dropout does not strike as it should in train mode, else None.
-
-    Dropout is random, but it can only keep or drop each number of a token: of all these ways one must fit, in each of
-    the two places. The first shows in what the second part is given, the other in the output.
-    """
-    ran = run_attempt(module, [(x,)])
-    if not ran.results:
-        return why_not_run(ran), None
-    output = output_and_weights(ran.results[0][1])["output"]
-    seen = f"In train mode, with a dropout of {RATE}, this happens around `{{}}`."
-    if not torch.allclose(parts[0].given, x):
-        return seen.format("attention"), "dropout_on_input"
-    with torch.no_grad():
-        attended, changed = (part.function(part.given) for part in parts)
-        whole = norms[0](x + attended)
-    if found := how_it_drops(norms[0], x, attended, parts[1].given):
-        # what the second part was given may be dropped alone, beside a residual connection that is whole
-        beside = how_it_drops(norms[1], whole, changed, output)
-        if found == "dropout_after_norm" and beside in (None, "dropout_missing"):
-            return seen.format("feed_forward"), "dropout_on_input"
-        return seen.format("attention"), found
-    found = how_it_drops(norms[1], parts[1].given, changed, output)
-    return (seen.format("feed_forward"), found) if found else None
-
-
-def how_it_drops(norm, x, branch, result):
-    """Return what dropout does at a norm, given the residual connection and the branch; None if it is right.
-
-    Each way of dropping is tried for each token: `kept` is (ways, 1, 1, hidden_size), of 0 and 1.
-    """
-    kept = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * x.shape[-1])[:, None, None]
-    grown = 1 / (1 - RATE)
-
-    def share_kept(made):
-        """Return the share of numbers that were kept, if each token is as one of the ways makes it, else None."""
-        same = torch.isclose(made.double(), result.double(), rtol=1e-4, atol=2e-5).all(
-            dim=-1
-        )  # (ways, batch, seq)
-        return kept[same.int().argmax(dim=0)].mean().item() if same.any(dim=0).all() else None
-
-    with torch.no_grad():
-        if share_kept(norm(x + branch)[None]) is not None:
-            return "dropout_missing"
-        share = share_kept(norm(x + kept * branch * grown))
-        if share is not None:  # of 192 numbers; its standard deviation is 0.03
-            return None if abs(share - (1 - RATE)) < 0.15 else "dropout_rate_ignored"
-        ways = [
-            ("dropout_on_sum", norm(kept * (x + branch) * grown)),
-            ("dropout_after_norm", kept * norm(x + branch) * grown),
-            # unscaled, and at 0.5, 0.1 and the opposite of the rate
-            *(
-                ("dropout_rate_ignored", norm(x + kept * branch * scale))
-                for scale in (1, 2, 1 / 0.9, 1 / RATE)
-            ),
-        ]
-        return next((name for name, made in ways if share_kept(made) is not None), "elsewhere")

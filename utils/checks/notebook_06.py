@@ -3,8 +3,8 @@
 import torch
 
 from .answers import alone
+from .heads import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 from .judge import judge, safely
-from .shared import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 
 
 def looking_back(*strengths, start=0.0):
@@ -100,7 +100,20 @@ def check_previous_token_head(attempt):
             largest(lambda a: offset(a).mean(dim=1)),
         ],
     }
-    found = search(cases, lambda a: offset(a).mean(dim=-1), mistakes)
+    last = {
+        "other_than_mean": [
+            largest(lambda a, reduce=reduce: reduce(offset(a)))
+            for reduce in (
+                lambda w: w.prod(dim=-1),
+                lambda w: w.amin(dim=-1),
+                lambda w: w.median(dim=-1).values,
+                lambda w: w.square().mean(dim=-1),
+                lambda w: w.std(dim=-1),
+                lambda w: w.log().mean(dim=-1),
+            )
+        ],
+    }
+    found = search(cases, lambda a: offset(a).mean(dim=-1), mistakes, last)
     return judge("previous_token_head", attempt, *found, read_place)
 
 
@@ -143,12 +156,23 @@ def check_strongest_head(attempt):
             largest(lambda w, query, key: w[..., key].mean(dim=-1)),
         ],
         "whole_table": [largest(lambda w, query, key: w.amax((-2, -1)))],
+    }
+    last = {
         "tokens_counted_from_one": [
             largest(lambda w, query, key: w[:, :, query - 1, key - 1]),
             largest(lambda w, query, key: w[:, :, query + 1, key + 1]),
+            *(
+                largest(lambda w, query, key, q=q, k=k: w[:, :, query + q, key + k])
+                for q, k in ((0, 1), (0, -1), (1, 0), (-1, 0))
+            ),
+        ],
+        "both_directions": [
+            largest(lambda w, query, key: w[:, :, query, key] + w[:, :, key, query]),
+            largest(lambda w, query, key: w[:, :, query, key] - w[:, :, key, query]),
+            largest(lambda w, query, key: torch.maximum(w[:, :, query, key], w[:, :, key, query])),
         ],
     }
-    found = search(cases, lambda a, query, key: torch.cat(a)[:, :, query, key], mistakes)
+    found = search(cases, lambda a, query, key: torch.cat(a)[:, :, query, key], mistakes, last)
     return judge("strongest_head", attempt, *found, read_place)
 
 
@@ -170,6 +194,20 @@ def check_working_share(attempt):
         "one_end_left_out": [
             lambda a: share(1 - shares_of_keys(a, [0])),
             lambda a: share(1 - shares_of_keys(a, [-1])),
+        ],
+        "other_keys_left_out": [
+            *(
+                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
+                for cut in (slice(2, None), slice(-2))
+            ),
+            *(
+                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
+                for cut in (slice(2, -1), slice(1, -2))
+            ),
+            *(
+                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
+                for cut in (slice(2, -2), slice(None))
+            ),
         ],
     }
     return judge("working_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)

@@ -3,8 +3,8 @@
 import torch
 
 from .answers import LAYER_HEAD, alone, whole_numbers
+from .heads import WRONG_SHAPES, place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 from .judge import judge, safely
-from .shared import WRONG_SHAPES, place, planted, search, share, shares_of_keys, wrong_shares, wrong_tables
 
 
 @safely
@@ -41,6 +41,9 @@ def check_separator_share(attempt):
         "one_separator_only": [
             lambda a, tokens: share(shares_of_keys(a, at(a, tokens)[:1])),
             lambda a, tokens: share(shares_of_keys(a, at(a, tokens)[-1:])),
+            lambda a, tokens: share(shares_of_keys(a, at(a, tokens)[:2])),
+            lambda a, tokens: share(shares_of_keys(a, [at(a, tokens)[0], -1])),
+            lambda a, tokens: share(shares_of_keys(a, sorted({at(a, tokens)[0], len(tokens) - 1}))),
         ],
         "other_tokens_counted": [
             of_keys(lambda token: token in ("[CLS]", "[SEP]")),
@@ -48,6 +51,15 @@ def check_separator_share(attempt):
             of_keys(lambda token: token == "[CLS]"),
             of_keys(lambda token: token in ("[SEP]", ".")),
             of_keys(lambda token: token in ("[CLS]", "[SEP]", ".")),
+            of_keys(lambda token: "sep" in token.lower()),
+            of_keys(lambda token: "SEP" in token or token == "sep"),
+            of_keys(lambda token: not token.isalpha()),
+        ],
+        "neighbour_of_separator": [
+            lambda a, tokens, by=by: share(
+                shares_of_keys(a, [i + by for i in at(a, tokens) if i + by < len(tokens)])
+            )
+            for by in (-1, 1)
         ],
     }
     return judge("separator_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)
@@ -114,11 +126,53 @@ def check_same_word_share(attempt):
             lambda a, tokens: share(computed(every=True)(a, tokens)["share"] / len(tokens)),
         ],
         "mean_over_words": [computed(over_words)],
+        "other_than_mean": [
+            computed(lambda rows, reduce=reduce: reduce(torch.stack([row for _, _, row in rows])))
+            for reduce in (
+                lambda rows: rows.amax(0),
+                lambda rows: rows.amin(0),
+                lambda rows: rows.median(0).values,
+                lambda rows: rows.sum(0) / (len(rows) - 1),
+            )
+        ],
+        "queries_left_out": [
+            *(
+                computed(lambda rows, cut=cut: over_queries(rows[cut]))
+                for cut in (slice(1, None), slice(-1), slice(1), slice(-1, None))
+            ),
+            lambda a, tokens: computed()(a, [t if t == tokens[0] else i for i, t in enumerate(tokens)]),
+        ],
+        "neighbours_counted": [
+            lambda a, tokens, by=by: share(torch.cat(a).diagonal(by, dim1=-2, dim2=-1).mean(-1))
+            for by in (-1, 1)
+        ],
         "query_axis_kept": [
             computed(lambda rows: torch.stack([row for _, _, row in rows], dim=-1), every=every)
             for every in (False, True)
         ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
+        "hits_counted": [
+            lambda a, tokens: share(
+                torch.stack(
+                    [
+                        torch.isin(torch.cat(a)[:, :, q].argmax(-1), torch.tensor(others(q, same))).double()
+                        for q, word in enumerate(tokens)
+                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
+                    ]
+                ).mean(0)
+            )
+        ],
+        "largest_instead_of_sum": [
+            lambda a, tokens: share(
+                torch.stack(
+                    [
+                        torch.cat(a)[:, :, q, others(q, same)].amax(-1)
+                        for q, word in enumerate(tokens)
+                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
+                    ]
+                ).mean(0)
+            )
+        ],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),

@@ -3,10 +3,11 @@
 import math
 
 import torch
+import torch.nn.functional as F
 
 from .answers import alone, parts_of, whole_numbers
 from .judge import judge, safely
-from .shared import made_numbers, weights_of
+from .shared import OTHER_DIVISORS, SCORES_CHANGED, made_numbers, weights_of
 
 
 def one_query():
@@ -65,6 +66,27 @@ def check_query_key_product(attempt):
             answer(scaled),
             answer(scaled, lambda query, keys: scaled(query, keys).sum(dim=-1) / math.sqrt(len(query))),
         ],
+        "exponential_taken": [answer(scores=lambda query, keys: SCALED(query, keys).exp())],
+        "sign_lost": [
+            answer(lambda q, k: (q * k).abs()),
+            answer(lambda q, k: (q * k).abs(), lambda q, k: (q * k).abs().sum(dim=-1) / math.sqrt(len(q))),
+            answer(scores=lambda q, k: SCALED(q, k).abs()),
+            answer(lambda q, k: (q * k).relu()),
+        ],
+        "sign_turned": [answer(scores=lambda q, k: -SCALED(q, k))],
+        "keys_alone": [
+            answer(lambda q, k: k * k, lambda q, k: (k * k).sum(dim=-1) / math.sqrt(len(q))),
+            answer(lambda q, k: k * k),
+            answer(lambda q, k: q.expand_as(k)),
+            answer(lambda q, k: q.square().expand_as(k)),
+        ],
+        "mean_not_sum": [
+            answer(scores=lambda q, k: (q * k).mean(dim=-1)),
+            answer(scores=lambda q, k: (q * k).mean(dim=-1) / math.sqrt(len(q))),
+            answer(scores=lambda q, k: (q * k).amax(dim=-1)),
+        ],
+        "lengths_taken_out": [answer(scores=lambda q, k: F.cosine_similarity(q[None], k))],
+        "other_divisor": [answer(scores=divided(lambda n, d, by=by: by(d))) for by in OTHER_DIVISORS],
         "softmaxed_scores": [
             answer(scores=lambda query, keys: SCALED(query, keys).softmax(dim=-1)),
             answer(scores=lambda query, keys: (keys @ query).softmax(dim=-1)),
@@ -108,12 +130,27 @@ def check_weights_of_token(attempt):
         "softmax_of_one": [
             like(lambda query, keys: torch.ones(len(keys))),
             like(lambda query, keys: torch.ones(len(keys), 1)),
+            like(lambda query, keys: torch.ones(1, len(keys))),
         ],
         "softmax_before_sum": [
             like(lambda query, keys: products(query, keys).softmax(dim=0).sum(dim=-1)),
             like(lambda query, keys: (query * keys).softmax(dim=0).sum(dim=-1)),
             like(lambda query, keys: products(query, keys).softmax(dim=0)),
             like(lambda query, keys: products(query, keys).softmax(dim=-1)),
+            *(
+                like(
+                    lambda query, keys, made=made, axis=axis, reduce=reduce: reduce(
+                        made(query, keys).softmax(dim=axis)
+                    )
+                )
+                for made in (products, torch.mul)
+                for axis in (0, 1)
+                for reduce in (
+                    lambda w: w.mean(dim=-1),
+                    lambda w: w.sum(dim=-1),
+                    lambda w: w.sum(dim=-1) / w.sum(),
+                )
+            ),
         ],
         "sum_over_keys": [
             softmax_of(lambda query, keys: products(query, keys).sum(dim=0)),
@@ -125,14 +162,38 @@ def check_weights_of_token(attempt):
             like(lambda query, keys: (keys @ query).softmax(dim=0) / math.sqrt(len(query))),
             like(lambda query, keys: SCALED(query, keys).softmax(dim=0) / math.sqrt(len(query))),
         ],
+        "overflow_on_large_scores": [
+            like(lambda query, keys: SCALED(query, keys).exp() / SCALED(query, keys).exp().sum()),
+            like(
+                lambda query, keys: (SCALED(query, keys).exp() / SCALED(query, keys).exp().sum()).nan_to_num(
+                    0.0
+                )
+            ),
+        ],
+        "each_score_alone": [like(lambda query, keys: SCALED(query, keys).sigmoid())],
+        "sign_turned": [softmax_of(lambda query, keys: -SCALED(query, keys))],
+        "logarithm": [like(lambda query, keys: SCALED(query, keys).log_softmax(dim=0))],
+        "scores_changed": [
+            *(softmax_of(lambda query, keys, c=c: c(SCALED(query, keys))) for c in SCORES_CHANGED),
+            softmax_of(lambda query, keys: F.cosine_similarity(query[None], keys)),
+        ],
+        "largest_score_only": [
+            like(lambda query, keys: F.one_hot((keys @ query).argmax(), len(keys)).to(keys)),
+            like(lambda query, keys: (keys @ query).argmax()),
+        ],
+        "axis_left_over": [
+            like(lambda query, keys: weights_of(query[None], keys)),
+            like(lambda query, keys: weights_of(query[None], keys).T),
+        ],
+        "other_divisor": [softmax_of(divided(lambda n, d, by=by: by(d))) for by in OTHER_DIVISORS],
         "softmax_twice": [softmax_of(lambda query, keys: SCALED(query, keys).softmax(dim=0))],
     }
 
-    def read(raw):
-        row = alone("row")(raw)["row"]
-        return {"row": row[0] if row.dim() == 2 and len(row) == 1 else row}
-
-    return judge("weights_of_token", attempt, one_query(), right, mistakes, read)
+    far = (
+        torch.tensor([25.0, 1.0]),
+        torch.tensor([[60.0, 1.0], [59.5, 2.0], [-60.0, 0.0]]),
+    )  # scores near 1000
+    return judge("weights_of_token", attempt, [*one_query(), far], right, mistakes, alone("row"))
 
 
 @safely
@@ -170,6 +231,7 @@ def check_strongest_neurons(attempt):
             ranked(lambda q, k: k.abs()),
         ],
         "added_not_multiplied": [ranked(torch.add)],
+        "difference_not_product": [ranked(lambda q, k: -(q - k).abs()), ranked(lambda q, k: q - k)],
         "two_negatives_left_out": [
             lambda q, k, count: {"dimensions": (q.relu() * k.relu()).topk(count).indices},
             ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),

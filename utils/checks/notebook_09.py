@@ -32,6 +32,7 @@ def check_shift_right(attempt):
         (torch.tensor([[4, 2, 0], [3, 7, 2], [7, 7, 2]]), 9),
         (torch.tensor([[6, 8], [3, 8], [3, 4], [2, 2]]).mT, 5),  # not contiguous
         (torch.tensor([[7, 3, 2]]), 4),
+        (torch.tensor([[5, 2, 0, 0], [6, 7, 8, 2]]), 1),  # two pads
     ]
 
     def answer(ids):
@@ -73,7 +74,22 @@ def check_shift_right(attempt):
             lambda x, s: answer(torch.cat([torch.full_like(x[:1], s), x[:-1]])),
             lambda x, s: answer(torch.cat([torch.full_like(x[:1], s), x])),
         ],
-        "shifted_by_two": [lambda x, s: right(right(x, s)["ids"], s)],
+        "pads_replaced": [lambda x, s: answer((ids := right(x, s)["ids"]).masked_fill(ids == 0, s))],
+        "start_added": [lambda x, s: answer(x + s), lambda x, s: answer(right(x, 0)["ids"] + s)],
+        "turned_round": [lambda x, s: right(x.flip(1), s)],
+        "rows_joined": [
+            lambda x, s: answer(right(x, s)["ids"].flatten()),
+            lambda x, s: answer(torch.cat([torch.tensor([s]), x.flatten()[:-1]]).reshape(x.shape)),
+        ],
+        "one_row_only": [
+            lambda x, s: answer(right(x, s)["ids"][0]),
+            lambda x, s: answer(right(x, s)["ids"][:1]),
+        ],
+        "shifted_by_two": [
+            lambda x, s: right(right(x, s)["ids"], s),
+            lambda x, s: answer(torch.cat([start(x, s), x[:, :1], x[:, :-2]], dim=1)),
+            lambda x, s: answer(torch.cat([start(x, s), start(x, 0), x[:, :-2]], dim=1)),
+        ],
         "start_only_in_first_row": [start_in_first_row],
         "end_token_dropped": [lambda x, s: right(x.masked_fill(x == 2, 0), s)],
     }
@@ -99,11 +115,21 @@ def check_greedy_decode(attempt):
         story = STORIES[writers.index(next_logits)]
         return {"ids": story[1 : limit + 1]}
 
-    def like(view=lambda ids: ids, pick=lambda scores: scores[-1].argmax(), stops=True, more=0, cut=False):
+    def like(
+        view=lambda ids: ids,
+        pick=lambda scores: scores[-1].argmax(),
+        stops=True,
+        more=0,
+        cut=False,
+        first=None,
+        fixed=None,
+    ):
         def written(next_logits, start, end, limit):
-            ids = [start]
+            ids, end = [start if first is None else first], end if fixed is None else fixed
             while len(ids) <= limit + more and not (stops and ids[-1] == end):
                 ids.append(int(pick(next_logits(view(ids)))))
+            if cut == "end":
+                return {"ids": [token for token in ids[1:] if token != end]}
             return {"ids": ids[1:-1] if cut else ids[1:]}
 
         return written
@@ -124,13 +150,18 @@ def check_greedy_decode(attempt):
         ],
         "start_forgotten": [like(view=lambda ids: ids[1:] or ids)],
         "forgets_what_was_written": [like(view=lambda ids: ids[-1:])],
-        "does_not_stop_at_end": [like(stops=False)],
+        "does_not_stop_at_end": [like(stops=False), *(like(fixed=end) for end in (0, 2, 3))],
+        "second_most_likely": [like(pick=lambda scores: scores[-1].topk(2).indices[1])],
+        "start_fixed": [like(first=first) for first in (0, 2, 101)],
+        "last_one_only": [lambda *inputs: {"ids": right(*inputs)["ids"][-1:]}],
+        "repeats_dropped": [lambda *inputs: {"ids": list(dict.fromkeys(right(*inputs)["ids"]))}],
+        "sorted": [lambda *inputs: {"ids": sorted(right(*inputs)["ids"])}],
         "stops_at_once": [lambda *inputs: {"ids": right(*inputs)["ids"][:1]}],
         "least_likely": [like(pick=lambda scores: scores[-1].argmin())],
         "start_counted": [like(more=-1)],
         "one_too_many": [like(more=1)],
         "limit_ignored": [like(more=50)],
-        "end_token_dropped": [like(cut=True)],
+        "end_token_dropped": [like(cut="end"), like(cut=True)],
     }
 
     def read(raw):
@@ -177,7 +208,8 @@ def favourite(story, prefix):
 
 # What goes wrong here as it does where a text attends to itself.
 ALIKE = ("no_scaling", "scaled_by_d", "scaled_by_sequence_length", "no_softmax")
-ALIKE += ("softmax_over_queries", "softmax_over_batch")
+ALIKE += ("softmax_over_queries", "softmax_over_batch", "other_divisor", "scores_changed", "softmax_twice")
+ALIKE += ("scaled_by_a_constant", "sign_turned", "each_score_alone", "scaled_after_softmax")
 
 
 @safely
@@ -193,9 +225,8 @@ def check_cross_attention(attempt):
         layers[size] = [linear_layer(module, name) for name in ("query", "key", "value")]
         if any(weight.shape != (size, size) for weight, _ in layers[size]):
             sizes = ", ".join(str(tuple(weight.shape)) for weight, _ in layers[size])
-            raise Unreadable(
-                f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
-            )
+            said = f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
+            raise Unreadable(said, "layer_of_another_size")
 
     def call(hidden_state, memory):
         return modules[hidden_state.shape[-1]](hidden_state, memory)
@@ -237,6 +268,26 @@ def check_cross_attention(attempt):
     def with_input(hidden_state, memory):
         return {"output": hidden_state + like()(hidden_state, memory)["output"]}
 
+    def without_bias(which):
+        def compute(hidden_state, memory):
+            held = layers[hidden_state.shape[-1]]
+            states = (hidden_state, memory, memory)
+            made = [
+                F.linear(state, weight, None if place in which else bias)
+                for place, (state, (weight, bias)) in enumerate(zip(states, held, strict=True))
+            ]
+            return right_attention(*made)
+
+        return compute
+
+    def transposed(hidden_state, memory):
+        held = layers[hidden_state.shape[-1]]
+        states = (hidden_state, memory, memory)
+        return right_attention(*(state @ w + b for state, (w, b) in zip(states, held, strict=True)))
+
+    def of_memory(change):
+        return lambda hidden_state, memory: like()(hidden_state, change(memory, hidden_state))
+
     orders = set(itertools.product((0, 1, 2, None), repeat=3)) - {(0, 1, 2)}
     mistakes = {
         "query_key_swapped": [like("ede", (1, 0, 2))],
@@ -256,7 +307,32 @@ def check_cross_attention(attempt):
         "multiplied_by_root": [like(attention=multiplied)],
         "keys_from_both": [from_both],
         "causal_mask_added": [like(attention=causal)],
-        "residual_added": [with_input],
+        "residual_added": [
+            with_input,
+            lambda hidden_state, memory: {"output": memory + like()(hidden_state, memory)["output"]},
+        ],
+        "part_of_memory": [
+            of_memory(lambda m, h: m.mean(dim=1, keepdim=True)),
+            of_memory(lambda m, h: m[:, : h.shape[1]]),
+            of_memory(lambda m, h: m[:, :1]),
+            of_memory(lambda m, h: m[:, -1:]),
+            of_memory(lambda m, h: m[:, 1:]),
+            of_memory(lambda m, h: m[:, :-1]),
+            of_memory(lambda m, h: m[:1].expand_as(m)),
+        ],
+        "bias_forgotten": [without_bias(which) for which in [{0}, {1}, {2}, {0, 1}, {0, 1, 2}]],
+        "matrix_not_transposed": [transposed],
+        "output_changed": [
+            lambda hidden_state, memory, change=change: {
+                "output": change(like()(hidden_state, memory)["output"])
+            }
+            for change in (
+                torch.relu,
+                lambda x: F.layer_norm(x, x.shape[-1:]),
+                lambda x: F.gelu(x),
+                torch.tanh,
+            )
+        ],
     }
     alike = wrong_attention()
     for name in ALIKE:

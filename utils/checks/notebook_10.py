@@ -1,18 +1,14 @@
 """The checks of notebook 10: a guess for each word, a head chosen on one half, and an interval of a difference."""
 
+import itertools
+import math
+
 import numpy as np
 import torch
 
 from .answers import LAYER_HEAD, Unreadable, kind_of, read_tensor, whole_numbers
 from .judge import judge, safely
 from .shared import made_numbers
-
-
-def fixed(array):
-    """Return an array that an attempt cannot write into."""
-    array.flags.writeable = False
-    return array
-
 
 # -------------------------------------------------------------------------------------- a guess for each word
 
@@ -30,6 +26,17 @@ def check_guesses(attempt):
     def without_itself(weights):
         return weights.masked_fill(torch.eye(weights.shape[-1], dtype=torch.bool), -1)
 
+    def without(weights, diagonal):
+        """Hide a diagonal beside that of the word itself."""
+        beside = torch.ones_like(weights[0, 0]).tril(diagonal).triu(diagonal).bool()
+        return weights.masked_fill(beside, -1)
+
+    def squeezed_out(weights):
+        """Take the word itself out of each column, so that the words behind it move up."""
+        words = weights.shape[-1]
+        rows = [[row for row in range(words) if row != column] for column in range(words)]
+        return torch.stack([weights[..., rows[column], column] for column in range(words)], dim=-1)
+
     def over(axis):
         return lambda weights: answer(without_itself(weights).argmax(dim=axis))
 
@@ -44,6 +51,48 @@ def check_guesses(attempt):
         "second_best": [
             lambda weights: answer(weights.topk(2, dim=-2).indices[..., 1, :]),
             lambda weights: answer(weights.topk(2, dim=-1).indices[..., 1]),
+        ],
+        "one_side_only": [
+            *(lambda w, k=k: answer(w.tril(k).argmax(dim=-2)) for k in (0, -1)),
+            *(lambda w, k=k: answer(w.triu(k).argmax(dim=-2)) for k in (0, 1)),
+            *(
+                lambda w, side=side: answer((w * torch.ones_like(w[0, 0]).tril(-1).mT + side).argmax(-2))
+                for side in (0,)
+            ),
+        ],
+        "itself_made_smaller": [
+            lambda w, by=by: answer((w - by * torch.eye(w.shape[-1])).argmax(dim=-2))
+            for by in (0.1, 0.5, 0.2)
+        ]
+        + [lambda w: answer((w * (1 - 0.5 * torch.eye(w.shape[-1]))).argmax(dim=-2))],
+        "other_diagonal": [
+            lambda w: answer(
+                w.masked_fill(torch.eye(*w.shape[:2]).bool()[..., None, None], -1).argmax(dim=-2)
+            ),
+            *(lambda w, k=k: answer(without(w, k).argmax(dim=-2)) for k in (1, -1)),
+            lambda w: answer(w.masked_fill(torch.eye(w.shape[-1]).bool().flip(0), -1).argmax(dim=-2)),
+        ],
+        "places_shifted": [
+            lambda w: answer(squeezed_out(w).argmax(dim=-2)),
+            lambda w: answer(squeezed_out(w.mT).argmax(dim=-2)),
+            lambda w: answer(right(w)["guesses"] - 1),
+        ],
+        "both_directions": [
+            lambda w: right(w + w.mT),
+            lambda w: right(w - w.mT),
+            lambda w: right(torch.maximum(w, w.mT)),
+        ],
+        "mean_over_heads": [
+            lambda w: answer(without_itself(w.mean(1)).argmax(dim=-2)),
+            lambda w: answer(without_itself(w.mean(0)).argmax(dim=-2)),
+            lambda w: answer(without_itself(w.mean((0, 1))).argmax(dim=-2)),
+        ],
+        "most_looked_at": [
+            lambda w: answer(without_itself(w).flatten(-2).argmax(dim=-1)),
+            lambda w: answer(without_itself(w).sum(dim=-2).argmax(dim=-1)),
+        ],
+        "neighbour": [
+            lambda w, by=by: answer((torch.arange(w.shape[-1]) + by).expand(w.shape[:-1])) for by in (1, -1)
         ],
         "words_from_one": [lambda weights: answer(without_itself(weights).argmax(dim=-2) + 1)],
         "weakest_instead": [
@@ -65,6 +114,7 @@ def check_guesses(attempt):
 HALVES = [
     ((8, 8), [[(2, 7), (5, 3), (8, 2)], [(4, 5), (7, 6), (1, 4)]], (0, 2, 2 / 8)),
     ((5, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]], (2, 0, 3 / 10)),
+    ((6, 7), [[(4, 6), (6, 1)], [(2, 7), (5, 4)]], (0, 1, 1 / 7)),
 ]
 
 
@@ -82,7 +132,7 @@ def check_held_out_best(attempt):
         for layer, head in np.ndindex(hits.shape[1:]):
             for half, count in zip((chooses, ~chooses), counts[layer][head], strict=True):
                 hits[np.roll(half.nonzero()[0], layer + head)[:count], layer, head] = True
-        return fixed(hits), fixed(chooses)
+        return hits, chooses
 
     def answer(layer, head, share):
         return {LAYER_HEAD: torch.tensor([layer, head]), "share": round(float(share), 3)}
@@ -106,16 +156,55 @@ def check_held_out_best(attempt):
         layer, head, _ = answers[len(chooses)]
         return {LAYER_HEAD: torch.tensor(divmod(layer * hits.shape[2] + head, hits.shape[1]))}
 
+    def other_share(of):
+        return lambda hits, chooses: right(hits, chooses) | {"share": round(float(of(hits, chooses)), 3)}
+
+    def found(hits, chooses):
+        layer, head, _ = answers[len(chooses)]
+        return hits[:, layer, head]
+
+    def in_part(choose):
+        """Search in a part of the table only, or choose layer and head in another way."""
+
+        def compute(hits, chooses):
+            layer, head = choose(hits[chooses].mean(axis=0))
+            return answer(layer, head, hits[~chooses, layer, head].mean())
+
+        return compute
+
+    def cut_in_the_middle(size, turned=False):
+        def compute(hits, chooses):
+            place = np.arange(len(hits)) < size(hits, chooses)
+            return like(lambda c: place ^ turned, lambda c: ~place ^ turned)(hits, chooses)
+
+        return compute
+
     mistakes = {
+        "share_as_percent": [other_share(lambda h, c: 100 * found(h, c)[~c].mean())],
+        "share_of_misses": [other_share(lambda h, c: 1 - found(h, c)[~c].mean())],
+        "difference_of_halves": [
+            other_share(lambda h, c: found(h, c)[~c].mean() - found(h, c)[c].mean()),
+            other_share(lambda h, c: found(h, c)[c].mean() - found(h, c)[~c].mean()),
+        ],
+        "mean_of_halves": [other_share(lambda h, c: (found(h, c)[~c].mean() + found(h, c)[c].mean()) / 2)],
+        "parts_in_another_order": [
+            lambda h, c: {LAYER_HEAD: torch.tensor([answers[len(c)][2], answers[len(c)][0]])},
+        ],
         "same_half": [like(first, first), like(second, second)],
+        "truth_used_as_place": [
+            like(choosing, scoring)
+            for choosing, scoring in itertools.product(
+                (first, lambda c: c.astype(int)),
+                (second, lambda c: 1 - c.astype(int), lambda c: ~c.astype(int)),
+            )
+        ][1:],
         "halves_exchanged": [like(second, first)],
         "all_choose": [like(both, second), like(both, first), like(both, both)],
         "scored_on_all": [like(first, both)],
         "counts_instead_of_share": [
             like(first, second, share=np.sum),
-            lambda hits, chooses: like(first, second, share=lambda found: found.sum() / len(hits))(
-                hits, chooses
-            ),
+            other_share(lambda h, c: found(h, c)[~c].sum() / len(h)),
+            other_share(lambda h, c: found(h, c)[~c].sum() / c.sum()),
         ],
         "share_of_other_heads": [
             lambda hits, chooses: right(hits, chooses) | {"share": shares(hits[~chooses]).max().round(3)},
@@ -125,6 +214,27 @@ def check_held_out_best(attempt):
         "counted_from_one": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD] + 1}],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: right(*inputs)[LAYER_HEAD].flip(0)}],
         "divided_by_layers": [divided_by_layers],
+        # these name a head by chance now and then
+        "one_layer_only": [
+            in_part(lambda t: (0, t[0].argmax())),
+            in_part(lambda t: (len(t) - 1, t[-1].argmax())),
+        ],
+        "one_number_twice": [
+            in_part(lambda t: (divmod(t.argmax(), t.shape[1])[0],) * 2),
+            lambda h, c: {LAYER_HEAD: right(h, c)[LAYER_HEAD][[0, 0]]},
+            lambda h, c: {LAYER_HEAD: right(h, c)[LAYER_HEAD][[1, 1]]},
+        ],
+        "layer_and_head_apart": [
+            in_part(lambda t: (t.mean(axis=1).argmax(), t.mean(axis=0).argmax())),
+            in_part(lambda t: (t.max(axis=1).argmax(), t.mean(axis=0).argmax())),
+            in_part(lambda t: (t.mean(axis=1).argmax(), t[t.mean(axis=1).argmax()].argmax())),
+        ],
+        "second_best": [in_part(lambda t: divmod(t.ravel().argsort()[-2], t.shape[1]))],
+        "halves_by_place": [
+            cut_in_the_middle(size, turned)
+            for size in (lambda h, c: len(h) // 2, lambda h, c: c.sum())
+            for turned in (False, True)
+        ],
     }
 
     def read(raw):
@@ -136,7 +246,8 @@ def check_held_out_best(attempt):
             numbers = ()
         if len(numbers) != 3:
             held = f"Your result is {kind_of(raw)}."
-            raise Unreadable(f"{held} Three numbers are expected: the layer, the head, and a share.")
+            said = f"{held} Three numbers are expected: the layer, the head, and a share."
+            raise Unreadable(said, "nothing_returned" if raw is None else "other_number_of_parts")
         return {LAYER_HEAD: numbers[:2], "share": round(numbers[2].item(), 3)}
 
     return judge("held_out_best", attempt, [trial(*half) for half in HALVES], right, mistakes, read)
@@ -144,10 +255,13 @@ def check_held_out_best(attempt):
 
 # ---------------------------------------------------------------------------------- an interval of a difference
 
-# Two kinds of sentences, four of each: (pairs, right guesses of the head, of the rule) in one of the kind. So a draw of
-# eight sentences is told by one number: how many are of the first kind. It is 0 in 0.4 % of all draws and 1 or less in
-# 3.5 %; 8 and 7 are as rare. So the ends of a 95 % interval are those of 1 and of 7, whatever the random numbers were.
-KINDS = {24: [(2, 2, 1), (4, 1, 0)], 16: [(1, 1, 0), (3, 0, 3)]}
+# Sentences of two kinds: how many, how many of the first kind, and the pairs, right guesses of the head and of the rule
+# in one of each kind. So a draw is told by one number: how many of its sentences are of the first kind. With 4 of 8 it
+# is 0 in 0.4 % of all draws and 1 or less in 3.5 %; 8 and 7 are as rare. With 5 of 11 it is 1 or less in 1.3 % and 2
+# or less in 6.2 %; 9 or more in 1.6 % and 8 or more in 6.5 %. So the ends of a 95 % interval are those of 1 and 7, and
+# of 2 and 8, whatever the random numbers were; those of a 90 % or a 99 % interval are others.
+KINDS = {24: (8, 4, [(2, 2, 1), (4, 1, 0)]), 23: (11, 5, [(1, 1, 0), (3, 0, 3)])}
+ENDS = {24: (1, 7), 23: (2, 8)}
 DRAWS = 10_000
 
 
@@ -158,27 +272,55 @@ def check_paired_interval(attempt):
     The first three are arrays of numpy, (pairs,): bool, bool, and the place of the pair's sentence.
     """
 
-    def trial(kinds):
-        places = [(kinds[place % 2], 3 * (place * 5 % 8) + 2) for place in range(8)]
+    def trial(count, first, kinds):
+        mixed = [(kinds[place >= first], place * 5 % count) for place in range(count)]
+        places = [(kind, 3 * place + 2) for kind, place in mixed]
         found = [(pair < h, pair < r, place) for (n, h, r), place in places for pair in range(n)]
         found = [found[place * 7 % len(found)] for place in range(len(found))]  # the sentences are mixed
-        return (*(fixed(np.array(column)) for column in zip(*found, strict=True)), DRAWS)
+        return (*(np.array(column) for column in zip(*found, strict=True)), DRAWS)
 
     def drawn(hits, first):
         """Return the pairs, and the shares of head and rule, in draws with so many sentences of the first kind."""
-        pairs, head, rule = (first * a + (8 - first) * b for a, b in zip(*KINDS[len(hits)], strict=True))
+        count, _, kinds = KINDS[len(hits)]
+        pairs, head, rule = (first * a + (count - first) * b for a, b in zip(*kinds, strict=True))
         return pairs, head / pairs, rule / pairs
 
     def interval(low, high):
         return {"interval": torch.tensor([float(low), float(high)], dtype=torch.float64)}
 
-    def ends(statistic, firsts=(1, 7)):
-        """Return an answer whose ends are a statistic of (share of the head, share of the rule, rule's hits)."""
+    def ends(statistic, wider=0, tail=None):
+        """Return an answer whose ends are a statistic of (share of the head, share of the rule, rule's hits).
+
+        The ends lie so many sentences further out, or are those that a `tail` of all draws cuts off.
+        """
 
         def compute(head_hits, rule_hits, *_):
+            low, high = ENDS[len(head_hits)]
+            firsts = (low - wider, high + wider) if tail is None else cut_off(len(head_hits), tail)
             return interval(*sorted(statistic(*drawn(head_hits, k)[1:], rule_hits.mean()) for k in firsts))
 
         return compute
+
+    def cut_off(pairs, tail):
+        """Return of how many sentences of the first kind the ends are that this share of all draws cuts off."""
+        count, first, _ = KINDS[pairs]
+        shares = [
+            math.comb(count, k) * (first / count) ** k * (1 - first / count) ** (count - k)
+            for k in range(count + 1)
+        ]
+        below = np.cumsum(shares)
+        return int((below < tail).sum()), int((below < 1 - tail).sum())
+
+    def quantile(pairs, share):
+        """Return the difference below which this share of all draws lies."""
+        count, first, _ = KINDS[pairs]
+        shares = [
+            math.comb(count, k) * (first / count) ** k * (1 - first / count) ** (count - k)
+            for k in range(count + 1)
+        ]
+        found = sorted((difference(*drawn(range(pairs), k)[1:], None), part) for k, part in enumerate(shares))
+        below = np.cumsum([part for _, part in found])
+        return found[int((below < share).sum())][0]
 
     def difference(head, rule, _):
         return head - rule
@@ -189,8 +331,17 @@ def check_paired_interval(attempt):
         return lambda *inputs: interval(*change(*right(*inputs)["interval"]))
 
     def sentence_means(head_hits, *_):
-        one, other = ((h - r) / n for n, h, r in KINDS[len(head_hits)])
-        return interval(*sorted((k * one + (8 - k) * other) / 8 for k in (1, 7)))
+        count, _, kinds = KINDS[len(head_hits)]
+        one, other = ((h - r) / n for n, h, r in kinds)
+        return interval(*sorted((k * one + (count - k) * other) / count for k in ENDS[len(head_hits)]))
+
+    def sums(head_hits, *_):
+        kinds = KINDS[len(head_hits)][2]
+        count = KINDS[len(head_hits)][0]
+        (_, h, r), (_, other_h, other_r) = kinds
+        return interval(
+            *sorted(k * (h - r) + (count - k) * (other_h - other_r) for k in ENDS[len(head_hits)])
+        )
 
     def two_intervals(*inputs):
         (low, high), (least, most) = (
@@ -210,20 +361,51 @@ def check_paired_interval(attempt):
         "sentences_weigh_the_same": [sentence_means],
         "without_replacement": [lambda head, rule, *_: interval(*[head.mean() - rule.mean()] * 2)],
         "drawn_apart": [two_intervals, low_from_low],
-        "other_share_cut_off": [ends(difference, firsts) for firsts in [(0, 8), (2, 6), (3, 5)]],
+        "other_share_cut_off": [
+            *(
+                ends(difference, tail=tail)
+                for tail in (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.16, 0.25)
+            ),
+            *(ends(difference, wider=wider) for wider in (1, -1, -2)),
+            # a share where a percentage is asked
+            lambda *inputs: interval(*(quantile(len(inputs[0]), share) for share in (0.00025, 0.00975))),
+            lambda *inputs: interval(*(quantile(len(inputs[0]), share) for share in (0.00005, 0.00995))),
+        ],
+        "one_end_only": [
+            lambda h, r, *_: interval(ends(difference)(h, r)["interval"][0], h.mean() - r.mean()),
+            lambda h, r, *_: interval(h.mean() - r.mean(), ends(difference)(h, r)["interval"][1]),
+        ],
+        "interval_as_percent": [turned(lambda low, high: (100 * low, 100 * high))],
+        "sums_not_shares": [sums],
+        "ratio_not_difference": [ends(lambda head, rule, _: head / rule)],
     }
 
-    def with_deviation(head_hits, rule_hits, *_):
-        """The mean of all draws, plus and minus two standard deviations."""
-        first = np.random.default_rng(0).binomial(8, 0.5, size=2000)
-        differences = difference(*drawn(head_hits, first)[1:], None)
-        return torch.tensor([differences.mean() + sign * 2 * differences.std() for sign in (-1, 1)])
+    def mean_and(deviations):
+        """The mean of all draws, and so many standard deviations to each side."""
+
+        def statistic(random, head_hits, rule_hits, sentence):
+            found = pairs_drawn(random, head_hits, rule_hits, sentence)
+            return found.mean() + np.array([-deviations, deviations]) * found.std()
+
+        return statistic
+
+    def pairs_drawn(random, head_hits, rule_hits, sentence, once=False):
+        """Differences of shares, in draws of sentences; or each sentence that was drawn counts once."""
+        ahead = np.bincount(sentence, head_hits.astype(float) - rule_hits)
+        pairs = np.bincount(sentence)
+        there = np.unique(sentence)
+        places = there[random.integers(len(there), size=(4000, len(there)))]
+        if once:
+            rows = [np.unique(row) for row in places]
+            return np.array([ahead[row].sum() / pairs[row].sum() for row in rows])
+        return ahead[places].sum(axis=1) / pairs[places].sum(axis=1)
 
     def near(statistic, tolerance=0.05):
         """Return whether an answer lies near the ends that a random statistic has; these differ from draw to draw."""
 
         def shows(inputs, answer):
-            expected = np.quantile(statistic(np.random.default_rng(0), *inputs[:3]), [0.025, 0.975])
+            found = statistic(np.random.default_rng(0), *inputs[:3])
+            expected = found if len(found) == 2 else np.quantile(found, [0.025, 0.975])
             return bool((answer["interval"] - torch.from_numpy(expected)).abs().max() < tolerance)
 
         return shows
@@ -233,7 +415,8 @@ def check_paired_interval(attempt):
         return ahead[random.integers(len(ahead), size=(2000, len(ahead)))].mean(axis=1)
 
     def apart(random, head_hits, rule_hits, _):
-        once, again = random.binomial(8, 0.5, size=(2, 2000))
+        count, first, _ = KINDS[len(head_hits)]
+        once, again = random.binomial(count, first / count, size=(2, 2000))
         return drawn(head_hits, once)[1] - drawn(head_hits, again)[2]
 
     def with_gaps(random, head_hits, rule_hits, sentence):
@@ -244,16 +427,20 @@ def check_paired_interval(attempt):
     def read(raw):
         numbers = read_tensor(raw, "interval", lists=True).flatten()
         if len(numbers) != 2:
-            raise Unreadable(f"Two numbers are expected, low and high. You returned {len(numbers)}.")
+            said = f"Two numbers are expected, low and high. You returned {len(numbers)}."
+            raise Unreadable(said, "other_number_of_parts")
         return {"interval": numbers}
 
     signs = {
         "draws_pairs": near(of_pairs),
         "drawn_apart": near(apart),
         "gaps_are_drawn": near(with_gaps, 0.008),
-        "ends_by_deviation": lambda inputs, answer: bool(
-            (answer["interval"] - with_deviation(*inputs)).abs().max() < 0.008
+        "ends_by_deviation": lambda inputs, answer: any(
+            near(mean_and(by), 0.01)(inputs, answer)
+            for by in (1, 1.64, 1.96, 2, 3, 1.96 / 100, 2 / 100, 1 / 100)
         ),
+        "drawn_once_each": near(lambda *given: pairs_drawn(*given, once=True), 0.02),
+        "one_draw_for_all": lambda inputs, answer: bool(answer["interval"][0] == answer["interval"][1]),
     }
-    trials = [trial(kinds) for kinds in KINDS.values()]
-    return judge("paired_interval", attempt, trials, right, mistakes, read, signs)
+    trials = [trial(*kinds) for kinds in KINDS.values()]
+    return judge("paired_interval", attempt, trials, right, mistakes, read, signs, by_chance=True)

@@ -1,5 +1,7 @@
 """The checks of notebook 11: operations with shared keys, a step of the softmax in passing, the bytes of a cache."""
 
+import itertools
+
 import torch
 
 from .answers import Unreadable, parts_of, read_tensor
@@ -13,7 +15,7 @@ def one_number(name):
     def read(raw):
         numbers = read_tensor(raw, name, lists=True)
         if numbers.numel() != 1:
-            raise Unreadable(f"One number is expected. You returned {numbers.numel()}.")
+            raise Unreadable(f"One number is expected. You returned {numbers.numel()}.", "several_numbers")
         value = numbers.item()
         return {name: int(value) if value.is_integer() and abs(value) < 1e15 else round(value, 2)}
 
@@ -57,6 +59,9 @@ def check_layer_flops(attempt):
 
         return compute
 
+    def plus(n, d, f, h, g, more):
+        return {"operations": round(like()(n, d, f, h, g)["operations"] + more)}
+
     mistakes = {
         "groups_ignored": [like(key=1, value=1)],
         "table_shrunk": [
@@ -68,10 +73,52 @@ def check_layer_flops(attempt):
         "keys_or_values_forgotten": [like(value=0), like(key=0), like(key=0, value=0)],
         "group_size_as_number": [like(kv=lambda h, g: 1 / g), like(kv=lambda h, g: g)],
         "multiply_add_as_one": [like(factor=0.5)],
+        "one_head_of_keys": [like(kv=lambda h, g: 1 / h)],
+        "heads_exchanged": [like(kv=lambda h, g: h / g)],
         "one_product_with_the_table": [like(table=2)],
         "table_for_each_head": [like(table=lambda h, g: 4 * h), like(table=lambda h, g: 4 * g)],
         "table_without_width": [like(table=lambda h, g: 4 * h, width=False), like(table=4, width=False)],
         "no_table": [like(table=0)],
+        "table_without_square": [
+            lambda n, d, f, h, g: plus(n, d, f, h, g, 4 * n * d - 4 * n**2 * d),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, 4 * n * d * d - 4 * n**2 * d),
+        ],
+        "table_counted_otherwise": [like(table=count) for count in (1, 3, 6, 8, 12)],
+        "feed_forward_counted_otherwise": [
+            *(like(inner=count) for count in (1, 3, 6, 8, 12)),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, 4 * n * f * f - 4 * n * d * f),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, 4 * d * f - 4 * n * d * f),
+            *(
+                lambda n, d, f, h, g, by=by: plus(n, d, f, h, g, by * n * d * d - 4 * n * d * f)
+                for by in (4, 8, 16)
+            ),
+        ],
+        "projections_counted_otherwise": [
+            *(like(query=q, output=o) for q, o in ((0, 0), (2, 2), (1, 2), (1, 3), (1, 1.5))),
+            *(like(key=by, value=by) for by in (0.5, 2)),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, -(n - 1) * (4 * d * d + 4 * d * d * g // h)),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, -(n - 1) * 4 * d * d),
+            lambda n, d, f, h, g: plus(
+                n, d, f, h, g, -2 * n * (2 * d * d + 2 * d * d * g // h) + 6 * n * d * d
+            ),
+        ],
+        "all_counted_several_times": [like(factor=factor) for factor in (2, 3, 4, 0.25)],
+        "more_than_products": [
+            *(lambda n, d, f, h, g, by=by: plus(n, d, f, h, g, by * h * n * n) for by in (1, 2, 3, 4, 5)),
+            *(lambda n, d, f, h, g, by=by: plus(n, d, f, h, g, by * n * n) for by in (1, 2, 3, 4, 5)),
+            *(
+                lambda n, d, f, h, g, by=by: plus(n, d, f, h, g, by * n * d)
+                for by in (*range(1, 13), 14, 16, 20)
+            ),
+            *(lambda n, d, f, h, g, by=by: plus(n, d, f, h, g, by * n * f) for by in (1, 2, 4, 8)),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, n * (3 * d + 2 * d * g // h + f)),
+            lambda n, d, f, h, g: plus(n, d, f, h, g, n * (2 * d + 2 * d * g // h + f + d)),
+        ],
+        "parameters_counted": [
+            lambda n, d, f, h, g, by=by: {"operations": by * (2 * d * d + 2 * d * (d // h) * g + 2 * d * f)}
+            for by in (1, 2)
+        ],
+        "unit_changed": [like(factor=10.0**-power) for power in (3, 6, 9, 12)],
         "one_product_of_feed_forward": [like(inner=2)],
         "no_feed_forward": [like(inner=0)],
         "output_projection_forgotten": [like(output=0), like(query=0)],
@@ -151,6 +198,23 @@ def check_online_step(attempt):
     def gone(x, factor):
         return torch.zeros_like(x)
 
+    def shrunk(state, names):
+        """Shrink the new parts as well as the old ones."""
+        made, top = like(shrink=lambda top, new: torch.ones_like(top))(*state), state[0]
+        whole = like()(*state)
+        return whole | {name: made[name] * (top - whole["top"]).exp() for name in names}
+
+    def averaged(top, total, output, scores, value):
+        old = like(weigh=lambda s, new, top: 0 * s)(top, total, output, scores, value)["total"]
+        return old + (like()(top, total, output, scores, value)["total"] - old) / scores.shape[-1]
+
+    def in_order(*order):
+        def compute(*state):
+            parts = list(like()(*state).values())
+            return answer(*(parts[place] for place in order))
+
+        return compute
+
     mistakes = {
         "output_not_shrunk": [like(shrink_output=same)],
         "total_not_shrunk": [like(shrink_total=same)],
@@ -179,6 +243,38 @@ def check_online_step(attempt):
         "one_maximum_for_all": [
             like(new_top=lambda top, s: torch.maximum(top, s.max())),
             like(new_top=lambda top, s: torch.maximum(top.max(), s.max()).expand(top.shape)),
+        ],
+        "minimum_instead": [like(new_top=lambda top, s: torch.minimum(top, s.amin(dim=-1, keepdim=True)))],
+        "sum_of_maxima": [
+            like(new_top=lambda top, s: top + s.amax(dim=-1, keepdim=True)),
+            lambda *state: like()(*state) | {"top": state[0] + state[3].amax(dim=-1, keepdim=True)},
+        ],
+        "new_part_shrunk_too": [
+            lambda *state: shrunk(state, ("total", "output")),
+            lambda *state: shrunk(state, ("total",)),
+            lambda *state: shrunk(state, ("output",)),
+        ],
+        "new_part_forgotten": [
+            lambda *state: like()(*state) | {"total": like(weigh=lambda s, n, t: 0 * s)(*state)["total"]},
+            lambda *state: like()(*state) | {"output": like(weigh=lambda s, n, t: 0 * s)(*state)["output"]},
+            like(weigh=lambda s, new, top: 0 * s),
+        ],
+        "other_base": [
+            like(weigh=lambda s, n, t, b=base: b ** (s - n), shrink=lambda t, n, b=base: b ** (t - n))
+            for base in (2, 10)
+        ],
+        "mean_not_sum": [
+            lambda *state: like()(*state) | {"total": averaged(*state)},
+            lambda *state: like()(*state) | {"output": like()(*state)["output"] / state[3].shape[-1]},
+        ],
+        "shrunk_by_the_sum": [
+            like(shrink_output=lambda x, f: x * f**2),
+            like(shrink=lambda top, new: (top - new).exp() ** 2),
+            like(shrink=lambda top, new: top - new),
+            like(shrink=lambda top, new: top / new),
+        ],
+        "order_of_parts": [
+            in_order(*order) for order in itertools.permutations(range(3)) if order != (0, 1, 2)
         ],
         "softmax_of_the_tile": [like(weigh=lambda s, new, top: s.softmax(dim=-1))],
     }
@@ -213,7 +309,48 @@ def check_cache_bytes(attempt):
     mistakes = {
         "window_ignored": [like(kept=lambda n, w: n)],
         "window_always_full": [like(kept=lambda n, w: w)],
-        "what_is_forgotten": [like(kept=lambda n, w: n - w), like(kept=lambda n, w: max(n - w, 0))],
+        "what_is_forgotten": [
+            *(
+                like(kept=kept)
+                for kept in (lambda n, w: n - w, lambda n, w: max(n - w, 0), lambda n, w: abs(n - w))
+            ),
+            # all of it without a window
+            *(
+                like(kept=lambda n, w, kept=kept: n if w == n else kept(n, w))
+                for kept in (lambda n, w: n - w,)
+            ),
+            like(kept=lambda n, w: n if w == n else max(n - w, 0)),
+            like(kept=lambda n, w: n if w == n else abs(n - w)),
+        ],
+        "longer_of_both": [like(kept=max)],
+        "window_added": [like(kept=lambda n, w: n + w), like(kept=lambda n, w: n * w)],
+        "rest_of_a_division": [
+            like(kept=lambda n, w: n % w or w),
+            like(kept=lambda n, w: n % w),
+            like(kept=lambda n, w: n // w),
+        ],
+        "nothing_without_a_window": [lambda *given: {"bytes": like()(*given)["bytes"] if given[-1] else 0}],
+        "fixed_bytes": [like(size=lambda x, fixed=fixed: fixed) for fixed in (2, 4, 8)],
+        "divided_by_bytes": [lambda L, n, g, d, b, w: {"bytes": 2 * L * min(n, w or n) * g * d // b}],
+        "counted_several_times": [like(factor=factor) for factor in (3, 4, 6, 8)],
+        "square_of_the_length": [
+            like(kept=lambda n, w: min(n, w) ** 2),
+            like(kept=lambda n, w: min(n, w) * n),
+        ],
+        "layers_twice": [
+            like(layers=lambda x: x * x),
+            like(layers=lambda x: x - 1),
+            like(layers=lambda x: x + 1),
+        ],
+        "other_unit": [
+            lambda *given, by=by: {"bytes": round(like()(*given)["bytes"] / by, 2)}
+            for by in (1e3, 1e6, 1e9, 1024, 1024**2, 1024**3)
+        ]
+        + [
+            lambda *given, by=by: {"bytes": like()(*given)["bytes"] // by}
+            for by in (1000, 1024, 10**6, 2**20)
+        ],
+        "length_forgotten": [like(kept=lambda n, w: 1)],
         "one_token_too_many": [like(kept=lambda n, w: min(n, w + 1))],
         "one_token_too_few": [like(kept=lambda n, w: min(n, w - 1))],
         "keys_only": [like(factor=1)],

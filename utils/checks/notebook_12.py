@@ -3,12 +3,12 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from .answers import read_tensor
 from .judge import judge, safely
-from .shared import fill_weights, made_numbers, scaled_scores, weights_of
+from .shared import OTHER_DIVISORS, fill_weights, made_numbers, scaled_scores, weights_of
+from .small_models import Attention, Attentions
 
 # ---------------------------------------------------------------------------------------- a score for induction
 
@@ -65,6 +65,9 @@ def check_induction_score(attempt):
         flat = [(q, k) for q, of in keys.items() for k in of]
         return {"score": torch.stack([weights[..., q, k] for q, k in flat]).mean(dim=0)}
 
+    def diagonal(weights, offset):
+        return {"score": weights.diagonal(offset, dim1=-2, dim2=-1).mean(-1)}
+
     def all_queries(weights, ids):
         return score(weights, keys_of[tuple(ids.tolist())], queries=len(ids))
 
@@ -92,6 +95,38 @@ def check_induction_score(attempt):
             like(lambda ids, keys: {q: [key for key in of if key != q] for q, of in keys.items()}),
         ],
         "sum_over_queries": [like(over_queries=torch.sum)],
+        "other_than_mean": [
+            like(over_queries=lambda rows, dim: rows.amax(dim)),
+            like(over_queries=lambda rows, dim: rows.median(dim).values),
+            like(over_queries=lambda rows, dim: rows.amin(dim)),
+        ],
+        "queries_left_out": [
+            like(lambda ids, keys: {q: keys[q] for q in list(keys)[1:]}),
+            like(lambda ids, keys: {q: keys[q] for q in list(keys)[:-1]}),
+            like(lambda ids, keys: {q: keys[q] for q in list(keys)[-1:]}),
+            like(lambda ids, keys: {q: keys[q] for q in list(keys)[:1]}),
+            like(lambda ids, keys: {q: keys[q] for q in keys if q >= len(ids) // 2}),
+        ],
+        "fixed_distance": [
+            *(lambda w, ids, k=k: diagonal(w, -(len(ids) // 2) + k) for k in (0, 1, -1)),
+            *(lambda w, ids, k=k: diagonal(w, k) for k in (-1, -2, 0)),
+            lambda w, ids: {
+                "score": w[..., range(len(ids) // 2, len(ids)), range(1, len(ids) // 2 + 1)].mean(-1)
+            },
+        ],
+        "hits_counted": [
+            lambda w, ids: score((w == w.amax(-1, keepdim=True)).double(), keys_of[tuple(ids.tolist())]),
+        ],
+        "next_query_read": [
+            like(lambda ids, keys: {q + 1: of for q, of in keys.items() if q + 1 < len(ids)}),
+            like(lambda ids, keys: {q - 1: [k for k in of if k < q] for q, of in keys.items()}),
+        ],
+        "mean_over_heads": [
+            lambda w, ids: {"score": like()(w, ids)["score"].mean(0)},
+            lambda w, ids: {"score": like()(w, ids)["score"].mean(1)},
+            lambda w, ids: {"score": like()(w, ids)["score"].mean()},
+        ],
+        "all_earlier_places": [like(lambda ids, keys: {q: list(range(q)) for q in keys})],
         "query_key_swapped": [like(turned=True)],
     }
     trials = []
@@ -108,39 +143,6 @@ def check_induction_score(attempt):
 
 
 # ---------------------------------------------------------------------------------- a model without some heads
-
-
-class Attention(nn.Module):
-    """Causal attention with the names of the course's own; `silent` heads put out 0."""
-
-    def __init__(self, num_heads, head_dim):
-        super().__init__()
-        self.num_heads = num_heads
-        for name in ("query", "key", "value", "output"):
-            setattr(self, name, nn.Linear(num_heads * head_dim, num_heads * head_dim))
-
-    def forward(self, hidden_state, silent=()):
-        parts = [layer(hidden_state) for layer in (self.query, self.key, self.value)]
-        parts = [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
-        found = F.scaled_dot_product_attention(*parts, is_causal=True)
-        for head in silent:
-            found[:, head] = 0
-        return self.output(found.transpose(1, 2).flatten(2))
-
-
-class Attentions(nn.Module):
-    """Layers of attention, each with a residual connection."""
-
-    def __init__(self, layers, num_heads, head_dim):
-        super().__init__()
-        self.attentions = nn.ModuleList(Attention(num_heads, head_dim) for _ in range(layers))
-        fill_weights(self)
-
-    def forward(self, hidden_state, silent=()):
-        for place, attention in enumerate(self.attentions):
-            heads = [head for layer, head in silent if layer == place]
-            hidden_state = hidden_state + attention(hidden_state, heads)
-        return hidden_state
 
 
 class Planned(Exception):
@@ -229,6 +231,26 @@ def check_without_head(attempt):
     def values(attention, part, head):
         attention.value.weight[part] = 0
 
+    def cut_at(change):
+        """Clear the columns of this slice, a function of (start, stop, head, head_dim)."""
+
+        def apply(attention, part, head):
+            attention.output.weight[:, change(part.start, part.stop, head, part.stop - part.start)] = 0
+
+        return apply
+
+    def filled(change):
+        def apply(attention, part, head):
+            attention.output.weight[:, part] = change(attention.output.weight, part)
+
+        return apply
+
+    def in_query_or_key(name):
+        def apply(attention, part, head):
+            getattr(attention, name).weight[part] = 0
+
+        return apply
+
     def bias_too(attention, part, head):
         columns(attention, part, head)
         attention.output.bias.zero_()
@@ -238,6 +260,14 @@ def check_without_head(attempt):
 
     def every_head(sizes):
         return [(layer, head) for layer in range(sizes[0]) for head in range(sizes[1])]
+
+    def difference(sign):
+        def compute(sizes, heads, fails):
+            found = like()(sizes, heads, fails)
+            whole = like(silent=lambda heads, sizes: [])(sizes, heads, fails)
+            return found | {"output": sign * (whole["output"] - found["output"])}
+
+        return compute
 
     def last_put_back(sizes, heads, fails):
         """Each head's weights are noted one after the other, and put back in the same order."""
@@ -264,18 +294,43 @@ def check_without_head(attempt):
         ],
         "every_nth_column": [like(every_nth)],
         "one_column": [like(one_column)],
+        "not_set_to_zero": [
+            like(filled(change))
+            for change in (
+                lambda w, part: 1.0,
+                lambda w, part: -w[:, part],
+                lambda w, part: w[:, part] / 2,
+                lambda w, part: w.mean(),
+                lambda w, part: w[:, part].mean(),
+                lambda w, part: w[:, part].mean(dim=0, keepdim=True),
+            )
+        ],
+        "query_or_key_cleared": [like(in_query_or_key(name)) for name in ("query", "key")],
+        "difference_returned": [difference(1), difference(-1)],
         "values_instead": [like(values), like(values, back=never)],
         "bias_too": [like(bias_too), like(bias_too, back=never)],
         "whole_layer": [like(whole_layer)],
         "head_from_one": [
             like(silent=lambda heads, sizes: [(layer, head + 1) for layer, head in heads]),
             like(silent=lambda heads, sizes: [(layer, head - 1) for layer, head in heads]),
+            like(silent=lambda heads, sizes: [(layer, (head - 1) % sizes[1]) for layer, head in heads]),
+            like(silent=lambda heads, sizes: [(layer, (head + 1) % sizes[1]) for layer, head in heads]),
+            like(silent=lambda heads, sizes: [(layer - 1, head) for layer, head in heads]),
         ],
         "layer_ignored": [
             like(silent=lambda heads, sizes: [(0, head) for _, head in heads]),
             like(
                 silent=lambda heads, sizes: [(layer, head) for layer in range(sizes[0]) for _, head in heads]
             ),
+        ],
+        "columns_of_another_slice": [
+            like(cut_at(lambda start, stop, head, d: slice(start, stop + 1))),
+            like(cut_at(lambda start, stop, head, d: slice(start, stop - 1))),
+            like(cut_at(lambda start, stop, head, d: slice(start, None))),
+            like(cut_at(lambda start, stop, head, d: slice(None, stop))),
+            like(cut_at(lambda start, stop, head, d: slice(head, head + d))),
+            like(cut_at(lambda start, stop, head, d: slice(start + 1, stop + 1))),
+            like(cut_at(lambda start, stop, head, d: slice(start, start + 1))),
         ],
         "kept_instead": [
             like(silent=lambda heads, sizes: [place for place in every_head(sizes) if place not in heads])
@@ -287,7 +342,11 @@ def check_without_head(attempt):
         ((3, 2, 2), ((2, 0), (2, 1), (0, 1)), False),
         ((2, 3, 2), ((0, 1),), True),
     ]
-    return judge("without_head", attempt, trials, like(), mistakes, read, call=call)
+
+    def shown(sizes, heads, fails):
+        return None, [*heads], sizes[2], None
+
+    return judge("without_head", attempt, trials, like(), mistakes, read, call=call, shown=shown)
 
 
 # ------------------------------------------------------------------------------------------ a path that is cut
@@ -384,6 +443,34 @@ def check_path_cut(attempt):
         "no_norm": [like(normed=False), behind_the_norm(lambda norm, x, w: x - w), query_without_norm],
         "wrong_layer": [by("key", "query"), by("key", "key"), by("query", "query")],
         "no_mask": [like(mask=False)],
+        "mask_after_softmax": [
+            with_scores(lambda scores: scores.softmax(dim=-1).tril()),
+            with_scores(lambda s: (late := s.softmax(dim=-1).tril()) / late.sum(dim=-1, keepdim=True)),
+        ],
+        "mask_not_minus_infinity": [with_scores(lambda scores: scores.tril().softmax(dim=-1))],
+        "excludes_itself": [
+            with_scores(
+                lambda s: s.masked_fill(torch.ones_like(s).triu(0).bool(), -math.inf).softmax(dim=-1)
+            ),
+            with_scores(lambda s: s.softmax(dim=-1).tril(-1)),
+        ],
+        "half_cut": [
+            like(whole, lambda x, w: x - w / 2),
+            like(whole, lambda x, w: x - 2 * w),
+            like(whole, lambda x, w: w - x),
+        ],
+        "norm_twice": [behind_the_norm(lambda norm, x, w: norm(norm(x - w)))],
+        "mean_over_heads": [lambda *given: {"row weights": like()(*given)["row weights"].mean(1)}],
+        "difference_returned": [
+            lambda *given, sign=sign: {
+                "row weights": sign
+                * (like()(*given)["row weights"] - like(whole, whole)(*given)["row weights"])
+            }
+            for sign in (1, -1)
+        ],
+        "not_split": [like(split=lambda x, heads: x[:, None]), like(split=lambda x, heads: x)],
+        "heads_interleaved": [like(split=lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2))],
+        "scaled_by_d": [like(scale=lambda d, h: 1 / math.sqrt(d // h))],
         "mask_inverted": [with_scores(lambda scores, k=k: inverted(scores, k)) for k in (0, -1)],
         "softmax_over_queries": [with_scores(lambda scores: hidden(scores).softmax(dim=-2))],
         "no_softmax": [with_scores(hidden), with_scores(lambda scores: scores.tril())],
@@ -391,6 +478,14 @@ def check_path_cut(attempt):
         "scaled_by_hidden_size": [like(scale=lambda d, h: h**-0.5)],
         "view_without_transpose": [
             like(split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads))
+        ],
+        "other_divisor": [
+            *(like(scale=lambda d, h, by=by: math.sqrt(d // h) / by(d // h)) for by in OTHER_DIVISORS),
+            *(
+                like(scale=lambda d, h, by=by: math.sqrt(d // h) / by(d, h))
+                for by in (lambda d, h: h, lambda d, h: math.sqrt(h))
+            ),
+            *(like(scale=lambda d, h, by=by: math.sqrt(d // h) / by) for by in (8, 4, 64)),
         ],
     }
     trials = []

@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .answers import LAYER_HEAD, Unreadable, agrees, close, kind_of, whole_numbers
-from .judge import NotAttempted, run_attempt, why_not_run
+from .answers import Unreadable, agrees, close, kind_of
+from .judge import NotAttempted
+from .running import is_stub, run_attempt, why_not_run
+from .symptoms import of_error
 
 # ------------------------------------------------------------------------------------------ inputs and modules
 
@@ -29,14 +31,14 @@ def fill_weights(module):
 def built(attempt, *arguments):
     """Return the learner's module with repeatable weights in eval mode, or raise `Unreadable`."""
     if not isinstance(attempt, type):
-        raise Unreadable(f"Give the class itself. This is {kind_of(attempt)}.")
+        raise Unreadable(f"Give the class itself. This is {kind_of(attempt)}.", "not_the_class")
     if not issubclass(attempt, nn.Module):
-        raise Unreadable(f"Your class {attempt.__name__} is no nn.Module.")
+        raise Unreadable(f"Your class {attempt.__name__} is no nn.Module.", "no_module")
     ran = run_attempt(attempt, [arguments])
-    if isinstance(ran.error, NotImplementedError):
+    if is_stub(ran.error):
         raise NotAttempted
     if not ran.results:
-        raise Unreadable(why_not_run(ran))
+        raise Unreadable(why_not_run(ran), of_error(ran.error))
     try:
         return fill_weights(ran.results[0][1]).eval()
     except Exception as error:
@@ -47,7 +49,8 @@ def linear_layer(module, name):
     """Return weight and bias of a linear layer with this name, or raise `Unreadable`."""
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
-        raise Unreadable(f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none.")
+        said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
+        raise Unreadable(said, "layer_missing")
     weight = layer.weight.detach()
     return weight, torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach()
 
@@ -133,6 +136,38 @@ def signs_of_attention():
     return {"overflow_on_large_scores": overflow}
 
 
+# What a learner may divide by instead of √d, given d; and what may happen to scores before softmax.
+OTHER_DIVISORS = [
+    *(lambda d: math.log(d), lambda d: math.log2(d), lambda d: d**0.25, lambda d: d**2, lambda d: d**1.5),
+    *(
+        lambda d: math.sqrt(d - 1),
+        lambda d: math.sqrt(d + 1),
+        lambda d: math.sqrt(2 * d),
+        lambda d: math.sqrt(d / 2),
+    ),
+    *(
+        lambda d: 2 * d,
+        lambda d: d / 2,
+        lambda d: math.sqrt(d) / 2,
+        lambda d: 2 * math.sqrt(d),
+        lambda d: d // 2,
+    ),
+    *(lambda d: math.sqrt(d) + 1, lambda d: d + 1, lambda d: d - 1),
+]
+SCORES_CHANGED = [
+    torch.relu,
+    torch.abs,
+    torch.tanh,
+    torch.square,
+    lambda s: s.clamp(-1, 1),
+    lambda s: s.clamp(min=1e-9),
+]
+SCORES_CHANGED += [lambda s, top=top: s.clamp(-top, top) for top in (10, 20, 50, 80, 100)]
+SCORES_CHANGED += [lambda s, top=top: s.clamp(max=top) for top in (10, 20, 50, 80, 88, 100)]
+SCORES_CHANGED += [lambda s: s / s.amax(-1, keepdim=True), lambda s: s / s.abs().amax(-1, keepdim=True)]
+SCORES_CHANGED += [lambda s: s / s.norm(dim=-1, keepdim=True)]
+
+
 def wrong_attention():
     """Return what misconceptions of attention would compute from (query, key, value).
 
@@ -174,6 +209,26 @@ def wrong_attention():
             for number in (2, 4, 8, 16, 64, 512, 768, *map(math.sqrt, (2, 8, 512, 768)))
         ],
         "multiplied_by_root": [divided(lambda q, k, v: q.shape[-1] ** -0.5)],
+        "softmax_twice": [lambda q, k, v: applied(weights_of(q, k).softmax(dim=-1), v)],
+        "causal_mask_added": [
+            lambda q, k, v: right_attention(q, k, v, torch.ones(q.shape[-2], k.shape[-2]).tril().bool()),
+        ],
+        "scores_changed": [
+            *(
+                lambda q, k, v, c=c: applied(c(scaled_scores(q, k)).softmax(dim=-1), v)
+                for c in SCORES_CHANGED
+            ),
+            lambda q, k, v: right_attention(F.normalize(q, dim=-1), F.normalize(k, dim=-1), v),
+            lambda q, k, v: applied((F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT).softmax(dim=-1), v),
+        ],
+        "each_score_alone": [
+            lambda q, k, v: applied(scaled_scores(q, k).sigmoid(), v),
+            lambda q, k, v: applied(scaled_scores(q, k).exp(), v),
+        ],
+        "largest_score_only": [
+            lambda q, k, v: applied(F.one_hot(scaled_scores(q, k).argmax(-1), k.shape[-2]).to(v), v),
+        ],
+        "all_keys_alike": [lambda q, k, v: applied(torch.ones_like(q @ k.mT) / k.shape[-2], v)],
         "scaled_after_softmax": [divided_late(lambda q, k: q @ k.mT), divided_late(scaled_scores)],
         "sign_turned": [lambda q, k, v: right_attention(-q, k, v)],
         "softmax_over_batch": [over(-3), over(-4)],
@@ -197,212 +252,11 @@ def wrong_attention():
             instead(lambda weights, q, k: weights @ k),
             instead(lambda weights, q, k: weights @ q),
         ],
+        "other_divisor": [divided(lambda q, k, v, by=by: by(q.shape[-1])) for by in OTHER_DIVISORS],
     }
 
 
-# ----------------------------------------------------------------------------- heads of a model: notebooks 06, 07
-
-
-def planted(layers, heads, seq, plants, start=0):
-    """Return attention weights, a tuple of (1, heads, query, key), in which some heads do what was planted.
-
-    `plants` maps (layer, head) to {(query, key): weight}; the other keys of that row share what is left. All other
-    heads spread their weights.
-    """
-    weights = (made_numbers(layers, heads, seq, seq, start=start) / 4).softmax(dim=-1)
-    for (layer, head), cells in plants.items():
-        fixed, free = torch.zeros(seq, seq), weights[layer, head].clone()
-        for (query, key), weight in cells.items():
-            fixed[query, key], free[query, key] = weight, 0
-        left = 1 - fixed.sum(dim=-1, keepdim=True)
-        weights[layer, head] = fixed + free * left / free.sum(dim=-1, keepdim=True)
-    return tuple(weights[:, None].unbind(0))
-
-
-def place(table):
-    """Return the answer that names the largest number of a table (layers, heads)."""
-    return {LAYER_HEAD: torch.tensor(divmod(table.argmax().item(), table.shape[1]))}
-
-
-def read_place(raw):
-    """Read two whole numbers, the layer and the head. One alone is read too: that mistake has a name."""
-    numbers = whole_numbers(LAYER_HEAD)(raw)
-    count = numbers[LAYER_HEAD].numel()
-    if count > 2:
-        raise Unreadable(f"Your result holds {count} numbers. Two are expected: the layer and the head.")
-    return numbers
-
-
-def search(cases, table, mistakes):
-    """Return trials, right answer and mistakes of a search for a head, as `judge` wants them.
-
-    Each of `cases`: the inputs and the right (layer, head), known beforehand. `table(*inputs)` gives the number of
-    each head, (layers, heads). To the `mistakes` of the exercise come the ways to choose wrongly in that table.
-    """
-    trials, known = (
-        [inputs for inputs, _ in cases],
-        {id(inputs[0]): torch.tensor(told) for inputs, told in cases},
-    )
-
-    def right(*inputs):
-        return {LAYER_HEAD: known[id(inputs[0])]}
-
-    def moved(by):
-        return lambda *inputs: {LAYER_HEAD: known[id(inputs[0])] + torch.tensor(by)}
-
-    def counted(rows, columns):
-        """Cut the index that counts through the table as if it had so many rows and columns."""
-
-        def cut(*inputs):
-            numbers = table(*inputs)
-            index, sizes = (
-                numbers.argmax().item(),
-                {"layers": len(numbers), "heads": numbers.shape[1], 12: 12},
-            )
-            return {LAYER_HEAD: torch.tensor([index // sizes[rows], index % sizes[columns]])}
-
-        return cut
-
-    def best_of(choose):
-        return lambda *inputs: {LAYER_HEAD: torch.tensor(choose(table(*inputs)))}
-
-    def within(layers, heads=slice(None)):
-        """Search in a part of the table only."""
-
-        def search(*inputs):
-            numbers = table(*inputs)
-            part = torch.full_like(numbers, -torch.inf)
-            part[layers, heads] = numbers[layers, heads]
-            return place(part)
-
-        return search
-
-    def in_best_layer(numbers):
-        layer = numbers.sum(dim=1).argmax()
-        return [layer, numbers[layer].argmax()]
-
-    every = slice(None)
-    common = {
-        "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
-        "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
-        "layer_or_head_alone": [
-            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][0]},
-            lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][1]},
-        ],
-        "flat_index": [lambda *inputs: {LAYER_HEAD: table(*inputs).argmax()}],
-        "divided_by_layers": [
-            counted("layers", "layers"),
-            counted("heads", "layers"),
-            counted("layers", "heads"),
-        ],
-        "fixed_number_of_heads": [counted(12, 12)],
-        "layer_and_head_apart": [
-            best_of(lambda t: [t.sum(1).argmax(), t.sum(0).argmax()]),
-            best_of(in_best_layer),
-        ],
-        "one_layer_only": [within(slice(1)), within(slice(-1, None))],
-        "part_of_table": [
-            within(slice(1, None)),
-            within(slice(-1)),
-            within(every, slice(1, None)),
-            within(every, slice(-1)),
-        ],
-        "weakest_instead": [lambda *inputs: place(-table(*inputs))],
-    }
-    return trials, right, mistakes | common
-
-
-def share(table):
-    """Return the answer that is a table (layers, heads) of shares."""
-    return {"share": table}
-
-
-def wrong_tables(right):
-    """Return how a right table of shares comes back in another shape; `right(*inputs)` gives the answer."""
-
-    def turned(change):
-        return lambda *inputs: share(change(right(*inputs)["share"]))
-
-    return {
-        "heads_before_layers": [turned(lambda table: table.T)],
-        "one_layer_only": [turned(lambda t: t[0]), turned(lambda t: t[-1]), turned(lambda t: t[:1])],
-        "batch_axis_kept": [turned(lambda table: table[:, None]), turned(lambda table: table[None])],
-        "share_of_the_rest": [turned(lambda table: 1 - table)],
-        "one_number_for_all": [turned(lambda table: table.mean())],
-        "mean_over_heads": [turned(lambda table: table.mean(0)), turned(lambda table: table.mean(1))],
-    }
-
-
-def shape_of_shares(test):
-    """Return a sign: whether the shape of an answer passes `test(shape, layers, heads, seq)`."""
-
-    def shows(inputs, answer):
-        layers, (_, heads, seq, _) = len(inputs[0]), inputs[0][0].shape
-        return test(tuple(answer["share"].shape), layers, heads, seq)
-
-    return shows
-
-
-# What the shape of a table of shares shows, whatever its numbers are.
-WRONG_SHAPES = {
-    "one_number_for_all": shape_of_shares(lambda shape, layers, heads, seq: shape == ()),
-    "batch_axis_kept": shape_of_shares(
-        lambda shape, layers, heads, seq: len(shape) == 3 and sorted(shape) == sorted((1, layers, heads))
-    ),
-    "query_axis_kept": shape_of_shares(lambda shape, layers, heads, seq: shape == (layers, heads, seq)),
-}
-
-
-def wrong_shares(right, chosen):
-    """Return how the share that goes to some keys is added up wrongly; `chosen(*inputs)` lists these keys."""
-
-    def of(reduce):
-        """Reduce the weights on the keys, (layers, heads, query, chosen)."""
-        return lambda *inputs: share(reduce(torch.cat(inputs[0])[..., chosen(*inputs)]))
-
-    def of_rows(reduce):
-        return lambda *inputs: share(reduce(torch.cat(inputs[0])[:, :, chosen(*inputs)]))
-
-    def some_queries(places):
-        def compute(*inputs):
-            weights = torch.cat(inputs[0])[..., chosen(*inputs)].sum(dim=-1)  # (layers, heads, query)
-            return share(weights[..., places(chosen(*inputs), weights.shape[-1])].mean(dim=-1))
-
-        return compute
-
-    def divided_by_all(reduce):
-        return lambda *inputs: share(
-            reduce(torch.cat(inputs[0])[..., chosen(*inputs)]) / inputs[0][0].shape[-1]
-        )
-
-    shapes = wrong_tables(right)
-    shapes["mean_over_heads"] += [of(lambda w: w.sum(-1).mean(0)), of(lambda w: w.sum(-1).mean(1))]
-    return shapes | {
-        "mean_over_keys": [of(lambda w: w.mean((-2, -1)))],
-        "sum_over_queries": [of(lambda w: w.sum((-2, -1)))],
-        "sum_and_mean_exchanged": [of(lambda w: w.mean(-1).sum(-1))],
-        "query_axis_kept": [of(lambda w: w.sum(-1))],
-        "largest_instead_of_sum": [of(lambda w: w.amax(-1).mean(-1)), of(lambda w: w.amax((-2, -1)))],
-        "queries_for_keys": [
-            of_rows(lambda w: w.sum(-1).mean(-1)),
-            of_rows(lambda w: w.sum(-2).mean(-1)),
-            of_rows(lambda w: w.mean((-2, -1))),
-            of_rows(lambda w: w.sum((-2, -1))),
-        ],
-        "queries_left_out": [
-            some_queries(lambda keys, seq: list(range(1, seq - 1))),
-            some_queries(lambda keys, seq: list(range(1, seq))),
-            some_queries(lambda keys, seq: list(range(seq - 1))),
-            some_queries(lambda keys, seq: keys),
-            some_queries(lambda keys, seq: [query for query in range(seq) if query not in keys]),
-            divided_by_all(lambda w: w[:, :, 1:-1].sum((-2, -1))),
-        ],
-    }
-
-
-def shares_of_keys(weights, of_keys):
-    """Return for each head the sum over some keys, as a mean over the queries: (layers, heads)."""
-    return torch.cat(weights)[..., of_keys].sum(dim=-1).mean(dim=-1)
+LARGE_SCORES = "overflow_on_large_scores", "mask_after_softmax", "renormalised_after_softmax"
 
 
 def where_it_shows(mistakes, right, large):
@@ -414,7 +268,7 @@ def where_it_shows(mistakes, right, large):
 
     def only(name, like):
         def compute(*inputs):
-            if large(*inputs) and name not in ("overflow_on_large_scores", "mask_after_softmax"):
+            if large(*inputs) and name not in LARGE_SCORES:
                 raise ValueError("too much looks alike here")
             answer = like(*inputs)
             if agrees({"output": answer["output"].double()}, {"output": right(*inputs)["output"]}):
