@@ -8,7 +8,7 @@ import torch
 
 from .guards import require_comparable
 
-TWIN_NAMES = {  # BERT's name of a part: the encoder's. The longer ones come first.
+TWIN_NAMES = {  # BERT's name of a part: the encoder's. In this order: a name may end in another one.
     "embeddings.word_embeddings.": "embeddings.token.",
     "embeddings.token_type_embeddings.": "embeddings.segment.",
     "embeddings.position_embeddings.": "embeddings.position.",
