@@ -1,10 +1,9 @@
 """What the neuron view draws of many models, held against the weights that each returns under eager attention."""
 
 import base64
-from pathlib import Path
+import functools
 from types import SimpleNamespace
 
-import nbformat
 import numpy as np
 import pytest
 import torch
@@ -19,8 +18,7 @@ from transformers import (
 )
 from view_samples import SENTENCES, Words, data_of, names
 
-from utils import attention, encoder
-from utils import positions as positions_room
+import longer_runs
 from utils.attention import LayerAttention, use_fused_attention
 from utils.dates import DATE_CONFIG
 from utils.decoder import Decoder, EncoderDecoder
@@ -28,8 +26,6 @@ from utils.encoder import Encoder
 from utils.views import neuron_view
 from utils.views.capture import catch
 from utils.views.neurons import require_page
-
-ROOT = Path(__file__).parent.parent
 
 
 def floats(text, shape):
@@ -128,14 +124,14 @@ def test_families_hold_what_they_are_there_for(panels):
 # --- the course's own
 
 
+@functools.cache
+def notebook_12():
+    return longer_runs.definitions()
+
+
 def copy_model(positions):
-    """The `CopyModel` of notebook 12, from its cell."""
-    cells = nbformat.read(ROOT / "notebooks" / "12_watch_a_head_form.ipynb", 4).cells
-    surroundings = {"ALPHABET": "x" * 60, "SimpleNamespace": SimpleNamespace, "nn": torch.nn, "torch": torch}
-    for module in (attention, encoder, positions_room):
-        surroundings |= vars(module)
-    exec(next(cell.source for cell in cells if cell.id == "model"), surroundings)
-    return surroundings["CopyModel"](positions)
+    """The `CopyModel` of notebook 12, from its cells."""
+    return notebook_12()["CopyModel"](positions)
 
 
 def encoder_of(**changes):
