@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 import test_browser
-import torch
 
 import course
 import offline
@@ -97,16 +96,15 @@ def test_links_to_cells_lead_to_them(opened):
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_attention):
     """On a notebook's page, and on the front page, whose view begins with one layer and one head, from the disk."""
-    attentions, tokens = bert_attention
-    heads, count = attentions[0].shape[1], len(tokens)
+    attentions, _ = bert_attention
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
-        drawn = torch.tensor(test_browser.opacities(frame), dtype=torch.float64).view(heads, count, count)
-        assert (drawn * heads - attentions[layer][0]).abs().max() < 0.005
+        expected = attentions[layer][0]
+        assert (test_browser.weights(frame, expected) - expected).abs().max() < 0.005
     front = open_page((site.folder / "index.html").as_uri())
     frame = test_browser.view_of(front, "Head view: 20 tokens, layer 4 of 6 (index 3), heads of index 1")
-    drawn = torch.tensor(test_browser.opacities(frame), dtype=torch.float64).view(heads, count, count)
+    drawn = test_browser.weights(frame, attentions[3][0])
     assert (drawn[1] - attentions[3][0, 1]).abs().max() < 0.005
     assert drawn[0].max() == drawn[2:].max() == 0 and front.errors == []
 
