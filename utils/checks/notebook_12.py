@@ -1,5 +1,7 @@
 """The checks of notebook 12: a score for induction, a model without some heads, and one path that is cut."""
 
+import copy
+import functools
 import math
 
 import torch
@@ -189,17 +191,25 @@ def check_without_head(attempt):
             for name, value in answer(torch.zeros(1) if fails else read_tensor(output), model).items()
         }
 
+    @functools.cache
+    def untouched(*sizes):
+        """Return a model that stays as it is, and the answer that says so."""
+        model = Attentions(*sizes)
+        return model, answer(torch.zeros(1), model)
+
     def like(change=None, back=lambda fails: True, silent=lambda heads, sizes: heads):
         """Return the answer where these heads are silent, or the model is changed so; put back or not."""
 
         def compute(sizes, heads, fails):
-            model, before = Attentions(*sizes), Attentions(*sizes)
+            model, before = untouched(*sizes)
+            model = copy.deepcopy(model) if change else model
             with torch.no_grad():
                 for layer, head in heads if change else ():
                     start = head * sizes[2]
                     change(model.attentions[layer], slice(start, start + sizes[2]), head)
                 output = model(hidden_state(*sizes), () if change else silent(heads, sizes))
-            return answer(torch.zeros(1) if fails else output, before if back(fails) else model)
+            output = torch.zeros(1) if fails else output
+            return before | {"output": output} if back(fails) else answer(output, model)
 
         return compute
 

@@ -266,7 +266,10 @@ def remembered(function):
     def compute(*inputs):
         place = tuple(map(id, inputs))
         if place not in known:
-            known[place] = inputs, function(*inputs)  # with the inputs, so that no other object gets their ids
+            known[place] = (
+                inputs,
+                function(*inputs),
+            )  # with the inputs, so that no other object gets their ids
         return known[place][1]
 
     return compute
