@@ -513,8 +513,8 @@ wrong("pad_batch", "pad_id_ignored", lambda s, p: (pad_loops(s, -100)[0], pad_lo
 unlisted(
     "pad_batch",
     lambda s, p: torch.tensor([[*row, p] for row in s]),  # rows of unequal length
-    lambda s, p: pad_full([row[: len(s[0])] for row in s], p),
 )
+wrong("pad_batch", "cut_to_another", lambda s, p: pad_full([row[: len(s[0])] for row in s], p))
 
 combined(
     "pad_batch",
@@ -672,7 +672,6 @@ unlisted(
     lambda kinds: str(kinds.index(1)) if 1 in kinds else None,
     lambda kinds: 1 in kinds,
     lambda kinds: [place for place, kind in enumerate(kinds) if kind],
-    lambda kinds: len(kinds) // 2 if 1 in kinds else None,
     lambda kinds: kinds.index(0) if 1 in kinds else None,
 )
 

@@ -72,9 +72,6 @@ wrong(
 )
 unlisted(
     "split_heads",
-    lambda x, n: split_loops(x, n).flip(1),
-    lambda x, n: split_loops(x, n).flatten(0, 1),
-    lambda x, n: split_loops(x, n)[:, 0],
     lambda x, n: split_loops(x, n).squeeze(),
     lambda x, n: split_loops(x, 3),
     lambda x, n: x.unflatten(-1, (-1, 2)).transpose(1, 2),

@@ -390,13 +390,12 @@ wrong(
 )
 unlisted(
     "position_encoding",
-    lambda x: x + torch.arange(x.shape[1])[:, None],
     lambda x: x + torch.cat([angles(x, first=1).sin(), angles(x, first=1).cos()], dim=-1),
     lambda x: (x + interleaved(angles(x))).numpy(),
     lambda x: (x + interleaved(angles(x))).tolist(),
     exponents(lambda i, d: 2 * i / d * 0.6),
-    lambda x: x + interleaved(angles(x)).flip(0),
 )
+wrong("position_encoding", "counted_backwards", lambda x: x + interleaved(angles(x)).flip(0))
 wrong("position_encoding", "subtracted", lambda x: x - interleaved(angles(x)))
 wrong(
     "position_encoding",

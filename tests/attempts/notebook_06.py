@@ -431,9 +431,9 @@ wrong(
 wrong("working_share", "largest_instead_of_sum", lambda a: on(a).amax(-1).mean(-1))
 unlisted(
     "working_share",
-    lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
     lambda a: (torch.cat(a).argmax(-1) > 0).float().mean(-1),
 )
+wrong("working_share", "other_keys_left_out", lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1))
 
 
 # ------------------------------------------------------------------------------------- one more of each mistake

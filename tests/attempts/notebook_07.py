@@ -126,8 +126,12 @@ wrong("separator_share", "query_axis_kept", lambda a, t: to_separators(a, t).sum
 wrong("separator_share", "largest_instead_of_sum", lambda a, t: to_separators(a, t).amax(-1).mean(-1))
 unlisted(
     "separator_share",
-    lambda a, t: share_of(a, [i for i, x in enumerate(t) if "sep" in x.lower()]),
     lambda a, t: to_separators(a, t).prod(-1).mean(-1),
+)
+wrong(
+    "separator_share",
+    "other_tokens_counted",
+    lambda a, t: share_of(a, [i for i, x in enumerate(t) if "sep" in x.lower()]),
 )
 
 
@@ -263,7 +267,6 @@ wrong(
 )
 unlisted(
     "same_word_share",
-    lambda a, t: to_others(a, t).amax((-2, -1)),
     lambda a, t: same_matrix(a, t) * 2,
     lambda a, t: (
         (torch.cat(a) * torch.tensor([[x in y and i != j for j, y in enumerate(t)] for i, x in enumerate(t)]))
@@ -271,6 +274,7 @@ unlisted(
         .mean(-1)
     ),
 )
+wrong("same_word_share", "other_than_mean", lambda a, t: to_others(a, t).amax((-2, -1)))
 
 
 def best_loops(scores):

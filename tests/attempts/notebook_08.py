@@ -83,8 +83,8 @@ unlisted(
     lambda q, k: q * k,
     lambda q, k: k @ q / root(q),
     lambda q, k: (q * k, (q * k).sum(-1, keepdim=True) / root(q)),
-    lambda q, k: (q * k, F.cosine_similarity(q[None], k)),
 )
+wrong("query_key_product", "lengths_taken_out", lambda q, k: (q * k, F.cosine_similarity(q[None], k)))
 
 
 def row_loops(query, keys):
@@ -145,11 +145,9 @@ wrong("weights_of_token", "applied_to_keys", lambda q, k: (k @ q / root(q)).soft
 wrong("weights_of_token", "softmax_twice", lambda q, k: (k @ q / root(q)).softmax(0).softmax(0))
 unlisted(
     "weights_of_token",
-    lambda q, k: (k @ q / math.sqrt(len(q))).sigmoid(),
-    lambda q, k: (k @ q / math.sqrt(len(q))).log_softmax(0),
-    lambda q, k: (k @ q[:, None] / root(q)).softmax(0),
     lambda q, k: (-k @ q / root(q)).softmax(0),
 )
+wrong("weights_of_token", "axis_left_over", lambda q, k: (k @ q[:, None] / root(q)).softmax(0))
 
 
 def neurons_loop(query, key, count):
@@ -256,7 +254,6 @@ wrong(
 )
 unlisted(
     "strongest_neurons",
-    lambda q, k, n: (q - k).abs().topk(n, largest=False).indices,
     lambda q, k, n: (q - k).topk(n).indices,
     lambda q, k, n: (q * k).topk(n).indices.float() + 0.5,
 )

@@ -122,8 +122,8 @@ unlisted(
     lambda x, s: [[s, *row[:-1]] for row in x.tolist()],
     lambda x, s: F.pad(x, (1, -1), value=s).numpy(),
     lambda x, s: F.pad(x, (1, -1), value=s).flip(1),
-    lambda x, s: F.pad(x, (1, -1), value=s)[0],
 )
+wrong("shift_right", "one_row_only", lambda x, s: F.pad(x, (1, -1), value=s)[0])
 
 
 def start_in_place(labels, start_id):
@@ -411,12 +411,11 @@ wrong("greedy_decode", "argmax_over_positions", greedy_argmax_0)
 unlisted(
     "greedy_decode",
     lambda f, s, e, n: f([s])[-1],
-    lambda f, s, e, n: greedy_while(f, s, e, n)[-1],
-    lambda f, s, e, n: sorted(greedy_while(f, s, e, n)),
-    lambda f, s, e, n: list(dict.fromkeys(greedy_while(f, s, e, n))),
     greedy_from_end,
     greedy_second,
 )
+wrong("greedy_decode", "last_one_only", lambda f, s, e, n: greedy_while(f, s, e, n)[-1])
+wrong("greedy_decode", "repeats_dropped", lambda f, s, e, n: list(dict.fromkeys(greedy_while(f, s, e, n))))
 
 
 class Cross(nn.Module):

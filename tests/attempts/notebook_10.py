@@ -193,6 +193,10 @@ unlisted(
     "held_out_best",
     lambda hits, chooses: best_numpy(hits, chooses)[:2],
     lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits),
+)
+wrong(
+    "held_out_best",
+    "share_of_misses",
     lambda hits, chooses: (*best_numpy(hits, chooses)[:2], 1 - best_numpy(hits, chooses)[2]),
 )
 

@@ -96,9 +96,9 @@ wrong("layer_flops", "output_projection_forgotten", flops_like(output=0), flops_
 unlisted(
     "layer_flops",
     lambda n, d, f, h, g: flops_terms(d, n, f, 1, 1),
-    lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + n * d,
     lambda n, d, f, h, g: 4 * n * d,
 )
+wrong("layer_flops", "more_than_products", lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + n * d)
 
 # ------------------------------------------------------------------------------------- softmax in passing
 
@@ -205,9 +205,9 @@ wrong("online_step", "changes_its_input", step_in_place)
 unlisted(
     "online_step",
     lambda *state: step_lines(*state)[2],
-    lambda *state: step_lines(*state)[::-1],
     lambda top, total, output, scores, value: (top, total, output),
 )
+wrong("online_step", "order_of_parts", lambda *state: step_lines(*state)[::-1])
 
 # ------------------------------------------------------------------------------------- the bytes of a cache
 
@@ -265,10 +265,10 @@ wrong("cache_bytes", "one_head", lambda a, n, g, *sizes: bytes_min(a, n, 1, *siz
 wrong("cache_bytes", "head_dim_forgotten", lambda a, n, g, d, size, w: bytes_min(a, n, g, 1, size, w))
 unlisted(
     "cache_bytes",
-    lambda *sizes: bytes_min(*sizes) / 1024,
-    bytes_of(lambda n, w: n + w),
     lambda a, n, g, d, size, w: bytes_min(a, n, g, d, size, w) + size,
 )
+wrong("cache_bytes", "other_unit", lambda *sizes: bytes_min(*sizes) / 1024)
+wrong("cache_bytes", "window_added", bytes_of(lambda n, w: n + w))
 
 
 # ------------------------------------------------------------------------------------- one more of each mistake

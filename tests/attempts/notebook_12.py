@@ -120,10 +120,12 @@ wrong(
 )
 unlisted(
     "induction_score",
-    lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1),
-    lambda w, ids: score_loops(w, ids).mean(),
     lambda w, ids: score_loops(w, ids)[0],
 )
+wrong(
+    "induction_score", "fixed_distance", lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
+)
+wrong("induction_score", "mean_over_heads", lambda w, ids: score_loops(w, ids).mean())
 
 # -------------------------------------------------------------------------------------- without some heads
 
@@ -333,9 +335,13 @@ def zero_values(attention, first, last):
 wrong("without_head", "values_instead", without_by(zero_values))
 unlisted(
     "without_head",
-    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
     lambda model, heads, head_dim, run: -run(),
     lambda model, heads, head_dim, run: without_columns(model, heads, head_dim, run)[:1],
+)
+wrong(
+    "without_head",
+    "columns_of_another_slice",
+    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
 )
 
 # ------------------------------------------------------------------------------------------ a path is cut
@@ -490,10 +496,10 @@ wrong("path_cut", "scaled_by_hidden_size", path_from(good, scale=lambda d, size:
 wrong("path_cut", "view_without_transpose", path_from(good, view=True))
 unlisted(
     "path_cut",
-    lambda *inputs: path_by_hand(*inputs).mean(dim=1),
     lambda *inputs: path_by_hand(*inputs).transpose(-2, -1),
     lambda a, norm, x, w, heads: path_by_hand(a, norm, x, w, heads) @ x[:, None],
 )
+wrong("path_cut", "mean_over_heads", lambda *inputs: path_by_hand(*inputs).mean(dim=1))
 
 
 # ------------------------------------------------------------------------------------- one more of each mistake
