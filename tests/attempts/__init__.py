@@ -1,4 +1,4 @@
-"""What learners might write: right and wrong attempts at every exercise, one file for each notebook, and a second list.
+"""What learners might write: right and wrong attempts at every exercise, one file for each notebook.
 
 They are written differently on purpose: loops, einsum, batched, the framework's own function, numpy. They know
 nothing of the checks.
@@ -19,6 +19,5 @@ from . import (
     notebook_10,
     notebook_11,
     notebook_12,
-    second_list,
 )
 from .tables import COMBINED, RIGHT, UNLISTED, WRONG

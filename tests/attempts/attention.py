@@ -641,3 +641,42 @@ unlisted(
     with_mask(lambda s, m: s.masked_fill(~m, -math.inf).softmax(-1).masked_fill(~m.any(), 0.0) * 0.5),
     lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None),
 )
+
+
+# ---------------------------------------------------------------------------------- the weights by another rule
+
+
+def causal(scores):
+    return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf)
+
+
+for misconception, weigh in {
+    "scores_changed": lambda scores: scores.relu().softmax(-1),
+    "causal_mask_added": lambda scores: causal(scores).softmax(-1),
+    "each_score_alone": torch.sigmoid,
+    "softmax_twice": lambda scores: scores.softmax(-1).softmax(-1),
+    "all_keys_alike": lambda scores: torch.full_like(scores, 1 / scores.shape[-1]),
+    "largest_score_only": lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores),
+}.items():
+    wrong("attention", misconception, changed(weigh=weigh))
+    wrong(
+        "scaled_dot_product_attention",
+        misconception,
+        lambda q, k, v, mask=None, weigh=weigh: (changed() if mask is not None else changed(weigh=weigh))(
+            q, k, v, mask
+        ),
+    )
+both("other_divisor", changed(divide=lambda s, q, k, v: 2 * s / q.shape[-1]))
+for misconception, masked_otherwise in {
+    "mask_on_values": lambda q, k, v, mask: attention_framework(q, k, v) * mask.any(-1, keepdim=True),
+    "scaled_otherwise_with_a_mask": lambda q, k, v, mask: changed(divide=lambda s, q, k, v: s)(q, k, v, mask),
+    "causal_instead_of_mask": lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "mask_of_one_query": lambda q, k, v, mask: changed()(q, k, v, mask[..., :1, :]),
+}.items():
+    wrong(
+        "scaled_dot_product_attention",
+        misconception,
+        lambda q, k, v, mask=None, other=masked_otherwise: (
+            attention_framework(q, k, v) if mask is None else other(q, k, v, mask)
+        ),
+    )

@@ -513,8 +513,8 @@ wrong("pad_batch", "pad_id_ignored", lambda s, p: (pad_loops(s, -100)[0], pad_lo
 unlisted(
     "pad_batch",
     lambda s, p: torch.tensor([[*row, p] for row in s]),  # rows of unequal length
-    lambda s, p: pad_full([row[: len(s[0])] for row in s], p),
 )
+wrong("pad_batch", "cut_to_another", lambda s, p: pad_full([row[: len(s[0])] for row in s], p))
 
 combined(
     "pad_batch",
@@ -672,6 +672,66 @@ unlisted(
     lambda kinds: str(kinds.index(1)) if 1 in kinds else None,
     lambda kinds: 1 in kinds,
     lambda kinds: [place for place, kind in enumerate(kinds) if kind],
-    lambda kinds: len(kinds) // 2 if 1 in kinds else None,
     lambda kinds: kinds.index(0) if 1 in kinds else None,
 )
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def hashes_behind(word, vocabulary):
+    return [
+        piece[2:] + "##" if piece.startswith("##") else piece for piece in wordpiece_loops(word, vocabulary)
+    ]
+
+
+def wordpiece_up_to_four(word, vocabulary):
+    pieces, start = [], 0
+    while start < len(word):
+        ends = range(min(len(word), start + 4), start, -1)
+        found = [end for end in ends if "##" * (start > 0) + word[start:end] in vocabulary]
+        if not found:
+            return ["[UNK]"]
+        pieces.append("##" * (start > 0) + word[start : found[0]])
+        start = found[0]
+    return pieces
+
+
+for misconception, attempt in {
+    "prefix_behind": hashes_behind,
+    "longest_piece_limited": wordpiece_up_to_four,
+    "first_piece_only": lambda word, vocabulary: wordpiece_loops(word, vocabulary)[:1],
+    "letter_by_letter": lambda word, vocabulary: (
+        [word] if word in vocabulary else [word[0], *("##" + c for c in word[1:])]
+    ),
+    "prefix_not_needed": lambda word, vocabulary: wordpiece_loops(
+        word, vocabulary | {"##" + entry for entry in vocabulary}
+    ),
+}.items():
+    wrong("wordpiece", misconception, attempt)
+
+
+def pad_mask_one_longer(sequences, pad_id):
+    ids, _ = pad_loops(sequences, pad_id)
+    lengths = torch.tensor([len(row) for row in sequences])
+    return ids, (torch.arange(ids.shape[1]) <= lengths[:, None]).long()
+
+
+def pad_mask_of_the_first(sequences, pad_id):
+    ids, mask = pad_loops(sequences, pad_id)
+    return ids, mask[:1].expand(len(sequences), -1)
+
+
+for misconception, attempt in {
+    "mask_of_another_length": pad_mask_one_longer,
+    "cut_to_another": lambda rows, pad_id: pad_loops([row[: len(rows[0])] for row in rows], pad_id),
+    "mask_of_one_text": pad_mask_of_the_first,
+    "pads_on_both_sides": lambda rows, pad_id: pad_loops([[pad_id, *row] for row in rows], pad_id),
+}.items():
+    wrong("pad_batch", misconception, attempt)
+for misconception, attempt in {
+    "half_the_length": lambda kinds: len(kinds) // 2 if 1 in kinds else None,
+    "counted_from_the_end": lambda kinds: 1 if 1 in kinds else None,
+    "not_in_the_list": lambda kinds: kinds.index(1),
+}.items():
+    wrong("sentence_b_start", misconception, attempt)

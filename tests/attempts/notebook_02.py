@@ -417,3 +417,32 @@ unlisted(
     lambda x, layer, head: (head_slice(x, layer, head), x),
     head_with(bias=False, divisor=lambda size: 1),
 )
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+for misconception, attempt in {
+    "softmax_twice": lambda scores: scores.softmax(-1).softmax(-1),
+    "scaled_first": lambda scores: (scores / math.sqrt(scores.shape[-1])).softmax(-1),
+    "divided_not_subtracted": lambda scores: (scores / scores.abs().amax(-1, keepdim=True)).softmax(-1),
+}.items():
+    wrong("softmax", misconception, attempt)
+for misconception, attempt in {
+    "applied_to_values": lambda x, layer, head: (
+        head_slice(x, layer, head) @ layer.value(x).chunk(layer.num_attention_heads, -1)[head]
+    ),
+    "slice_at_the_wrong_place": head_changed(cut=lambda t, n, head: t[..., head : head + t.shape[-1] // n]),
+    "causal_mask_added": head_changed(
+        weigh=lambda s: s.masked_fill(torch.ones_like(s).triu(1).bool(), -math.inf).softmax(-1)
+    ),
+    "each_score_alone": head_changed(weigh=torch.sigmoid),
+    "other_divisor": head_with(divisor=lambda size: size / 2),
+    "scaled_after_softmax": head_changed(
+        scores=lambda q, k, layer: q @ k.mT, weigh=lambda s: s.softmax(-1) / math.sqrt(3)
+    ),
+    "scores_changed": head_changed(weigh=lambda s: s.relu().softmax(-1)),
+    "sign_turned": head_changed(weigh=lambda s: (-s).softmax(-1)),
+    "softmax_twice": head_changed(weigh=lambda s: s.softmax(-1).softmax(-1)),
+}.items():
+    wrong("weights_of_head", misconception, attempt)

@@ -334,3 +334,30 @@ unlisted(
 wrong("causal_mask", "allows_nothing", lambda n: torch.zeros(n, n, dtype=torch.bool))
 wrong("padding_mask", "allows_nothing", lambda m: torch.zeros_like(m)[:, None, None, :].bool())
 wrong("window_mask", "allows_nothing", lambda n, size: torch.zeros(n, n, dtype=torch.bool))
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def window_from_below_zero(seq_len, size):
+    mask = torch.zeros(seq_len, seq_len, dtype=torch.bool)
+    for query in range(seq_len):
+        mask[query, query + 1 - size : query + 1] = True
+    return mask
+
+
+for misconception, attempt in {
+    "only_one_before": lambda seq_len: distance(seq_len) == 1,
+    "upper_without_diagonal_allowed": lambda seq_len: distance(seq_len) != 0,
+    "row_left_out": lambda seq_len: (distance(seq_len) >= 0) & (torch.arange(seq_len)[:, None] > 0),
+    "axes_in_front": lambda seq_len: (distance(seq_len) >= 0)[None, None],
+}.items():
+    wrong("causal_mask", misconception, attempt)
+wrong("padding_mask", "pads_moved", lambda mask: mask.bool()[:, None, None].roll(1, -1))
+for misconception, attempt in {
+    "one_place_only": lambda seq_len, size: distance(seq_len) == size - 1,
+    "every_nth_token": lambda seq_len, size: (distance(seq_len) >= 0) & (distance(seq_len) % size == 0),
+    "axes_in_front": lambda seq_len, size: window_loops(seq_len, size)[None],
+    "slice_from_below_zero": window_from_below_zero,
+}.items():
+    wrong("window_mask", misconception, attempt)

@@ -72,9 +72,6 @@ wrong(
 )
 unlisted(
     "split_heads",
-    lambda x, n: split_loops(x, n).flip(1),
-    lambda x, n: split_loops(x, n).flatten(0, 1),
-    lambda x, n: split_loops(x, n)[:, 0],
     lambda x, n: split_loops(x, n).squeeze(),
     lambda x, n: split_loops(x, 3),
     lambda x, n: x.unflatten(-1, (-1, 2)).transpose(1, 2),
@@ -752,3 +749,39 @@ class KeysBehind(Heads):
 unlisted("multi_head_attention", KeysBehind, HeadDimFixed, OutputTwice, OutputBeforeMerge, BatchOfOne)
 wrong("multi_head_attention", "renormalised_after_softmax", RenormalisedTooLate)
 wrong("multi_head_attention", "overflow_on_large_scores", Overflows)
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+for misconception, attempt in {
+    "one_head_only": lambda projected, num_heads: projected.chunk(num_heads, -1)[0],
+    "cut_and_put_together": lambda projected, num_heads: torch.cat(projected.chunk(num_heads, -1), 1),
+    "heads_in_another_order": lambda projected, num_heads: torch.stack(
+        projected.chunk(num_heads, -1)[::-1], 1
+    ),
+}.items():
+    wrong("split_heads", misconception, attempt)
+
+
+def weighed_smaller(self, query, key, mask):
+    return Steps.weigh(self, query, key, mask) / math.sqrt(query.shape[-1])
+
+
+for misconception, attempt in {
+    "projected_twice": stepped(last=lambda self, merged, x: self.output(self.output(merged))),
+    "bias_forgotten": stepped(last=lambda self, merged, x: merged @ self.output.weight.T),
+    "heads_in_another_order": stepped(merge=lambda self, x: x.flip(1).transpose(1, 2).flatten(2)),
+    "scaled_after_softmax": stepped(weigh=weighed_smaller),
+    "matrix_not_transposed": stepped(
+        last=lambda self, merged, x: merged @ self.output.weight + self.output.bias
+    ),
+    "each_score_alone": weighed(lambda scores, mask: masked(scores, mask).sigmoid()),
+    "mask_of_one_query": stepped(
+        mask=lambda self, scores, mask: masked(scores, mask if mask is None else mask[:1])
+    ),
+    "other_divisor": stepped(scale=lambda self, query: 2 * query.shape[-1]),
+    "scaled_by_a_constant": stepped(scale=lambda self, query: 8),
+    "scores_changed": weighed(lambda scores, mask: masked(scores.clamp(-1, 1), mask).softmax(-1)),
+}.items():
+    wrong("multi_head_attention", misconception, attempt)

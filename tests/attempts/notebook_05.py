@@ -390,13 +390,12 @@ wrong(
 )
 unlisted(
     "position_encoding",
-    lambda x: x + torch.arange(x.shape[1])[:, None],
     lambda x: x + torch.cat([angles(x, first=1).sin(), angles(x, first=1).cos()], dim=-1),
     lambda x: (x + interleaved(angles(x))).numpy(),
     lambda x: (x + interleaved(angles(x))).tolist(),
     exponents(lambda i, d: 2 * i / d * 0.6),
-    lambda x: x + interleaved(angles(x)).flip(0),
 )
+wrong("position_encoding", "counted_backwards", lambda x: x + interleaved(angles(x)).flip(0))
 wrong("position_encoding", "subtracted", lambda x: x - interleaved(angles(x)))
 wrong(
     "position_encoding",
@@ -816,3 +815,61 @@ class WithoutTheBatch(Layer):
 
 
 unlisted("encoder_layer", PlainNames, PartTwice, Scaled, WithoutTheBatch)
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def deviation(x, eps):
+    return torch.sqrt(variance(x) + eps)
+
+
+for misconception, attempt in {
+    "not_the_variance": lambda x, w, b, e: centred(x) / (centred(x).abs().mean(-1, keepdim=True) + e) * w + b,
+    "centre_is_no_mean": lambda x, w, b, e: (x - x.median(-1, keepdim=True).values) / deviation(x, e) * w + b,
+    "eps_changed": lambda x, w, b, e: centred(x) / (variance(x) - e).abs().sqrt() * w + b,
+    "scale_or_shift_changed": lambda x, w, b, e: centred(x) / deviation(x, e) * w - b,
+}.items():
+    wrong("layer_norm", misconception, attempt)
+
+
+def positions_only(x):
+    return interleaved(angles(x))
+
+
+for misconception, attempt in {
+    "place_as_number": lambda x: x + torch.arange(x.shape[1])[:, None],
+    "counted_backwards": lambda x: x + positions_only(x).flip(0),
+    "multiplied": lambda x: x * positions_only(x),
+    "laid_beside": lambda x: torch.cat([x, positions_only(x).expand_as(x)], -1),
+    "averaged": lambda x: (x + positions_only(x)) / 2,
+    "fixed_width": exponents(lambda pair, size: 2 * pair / 768),
+    "exponent_from_behind": exponents(lambda pair, size: 2 * pair.flip(0) / size),
+    "brackets_missing": lambda x: (
+        x
+        + interleaved(
+            torch.arange(x.shape[1])[:, None] / 10000.0 ** torch.arange(0, x.shape[2], 2) * x.shape[2]
+        )
+    ),
+}.items():
+    wrong("position_encoding", misconception, attempt)
+
+
+class DropoutAsEps(Layer):
+    def __init__(self, attention, feed_forward, hidden_size, dropout):
+        super().__init__(attention, feed_forward, hidden_size, dropout)
+        self.attention_norm = nn.LayerNorm(hidden_size, dropout)
+
+
+for misconception, attempt in {
+    "norm_eps": DropoutAsEps,
+    "something_twice": layer(
+        second=lambda self, x, start: self.feed_forward_norm(
+            x + self.dropout(self.feed_forward(self.feed_forward(x)))
+        )
+    ),
+    "residual_changed": layer(
+        second=lambda self, x, start: self.feed_forward_norm(x - self.dropout(self.feed_forward(x)))
+    ),
+}.items():
+    wrong("encoder_layer", misconception, attempt)

@@ -431,6 +431,56 @@ wrong(
 wrong("working_share", "largest_instead_of_sum", lambda a: on(a).amax(-1).mean(-1))
 unlisted(
     "working_share",
-    lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
     lambda a: (torch.cat(a).argmax(-1) > 0).float().mean(-1),
 )
+wrong("working_share", "other_keys_left_out", lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1))
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def second_best(scores):
+    return divmod(scores.flatten().topk(2).indices[1].item(), scores.shape[1])
+
+
+for exercise, table in (
+    ("previous_token_head", lambda attentions: offset(attentions, -1)),
+    ("strongest_head", cells),
+):
+    for misconception, choose in {
+        "one_number_twice": lambda scores: (argmax_2d(scores)[0],) * 2,
+        "second_best": second_best,
+        "never_compared": lambda scores: (scores.shape[0] - 1, scores.shape[1] - 1),
+    }.items():
+        wrong(exercise, misconception, lambda *given, table=table, choose=choose: choose(table(*given)))
+wrong(
+    "previous_token_head",
+    "other_than_mean",
+    lambda attentions: argmax_2d(torch.cat(attentions).diagonal(-1, -2, -1).prod(-1)),
+)
+wrong(
+    "strongest_head",
+    "both_directions",
+    lambda a, query, key: argmax_2d(cells(a, query, key) + cells(a, key, query)),
+)
+
+
+def not_itself(attentions):
+    return torch.cat(attentions) * (1 - torch.eye(attentions[0].shape[-1]))
+
+
+def working_hits(attentions):
+    most = torch.cat(attentions).argmax(-1)
+    return ((most > 0) & (most < most.shape[-1] - 1)).float().mean(-1)
+
+
+for misconception, attempt in {
+    "other_keys_left_out": lambda attentions: torch.cat(attentions)[..., 2:].sum(-1).mean(-1),
+    "itself_left_out": lambda attentions: not_itself(attentions)[..., 1:-1].sum(-1).mean(-1),
+    "other_than_mean": lambda attentions: on(attentions).sum(-1).amax(-1),
+    "ratio_to_the_rest": lambda attentions: (
+        on(attentions).sum(-1).mean(-1) / (1 - on(attentions).sum(-1).mean(-1))
+    ),
+    "hits_counted": working_hits,
+}.items():
+    wrong("working_share", misconception, attempt)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .notebook_06 import argmax_2d, wrong_choices, wrong_shapes
+from .notebook_06 import argmax_2d, not_itself, second_best, wrong_choices, wrong_shapes
 from .tables import right, unlisted, wrong
 
 
@@ -126,8 +126,12 @@ wrong("separator_share", "query_axis_kept", lambda a, t: to_separators(a, t).sum
 wrong("separator_share", "largest_instead_of_sum", lambda a, t: to_separators(a, t).amax(-1).mean(-1))
 unlisted(
     "separator_share",
-    lambda a, t: share_of(a, [i for i, x in enumerate(t) if "sep" in x.lower()]),
     lambda a, t: to_separators(a, t).prod(-1).mean(-1),
+)
+wrong(
+    "separator_share",
+    "other_tokens_counted",
+    lambda a, t: share_of(a, [i for i, x in enumerate(t) if "sep" in x.lower()]),
 )
 
 
@@ -263,7 +267,6 @@ wrong(
 )
 unlisted(
     "same_word_share",
-    lambda a, t: to_others(a, t).amax((-2, -1)),
     lambda a, t: same_matrix(a, t) * 2,
     lambda a, t: (
         (torch.cat(a) * torch.tensor([[x in y and i != j for j, y in enumerate(t)] for i, x in enumerate(t)]))
@@ -271,6 +274,7 @@ unlisted(
         .mean(-1)
     ),
 )
+wrong("same_word_share", "other_than_mean", lambda a, t: to_others(a, t).amax((-2, -1)))
 
 
 def best_loops(scores):
@@ -325,3 +329,56 @@ wrong("best_head", "sign_ignored", lambda s: argmax_2d(s.abs()), lambda s: argma
 wrong("best_head", "one_for_each_row", lambda s: s.argmax(dim=1), lambda s: s.argmax(0).tolist())
 wrong("best_head", "score_instead_of_place", lambda s: s.max(), lambda s: s.max().item())
 unlisted("best_head", lambda s: s.max(dim=1), lambda s: (s == s.max()).nonzero(), lambda s: s == s.max())
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def separator_hits(attentions, tokens):
+    return torch.isin(torch.cat(attentions).argmax(-1), torch.tensor(at(tokens))).float().mean(-1)
+
+
+def separator_ratio(attentions, tokens):
+    share = share_of(attentions, at(tokens))
+    return share / (1 - share)
+
+
+for misconception, attempt in {
+    "neighbour_of_separator": lambda a, tokens: share_of(a, [place - 1 for place in at(tokens)]),
+    "other_than_mean": lambda a, tokens: to_separators(a, tokens).sum(-1).median(-1).values,
+    "itself_left_out": lambda a, tokens: share_of([not_itself(a)], at(tokens)),
+    "ratio_to_the_rest": separator_ratio,
+    "hits_counted": separator_hits,
+}.items():
+    wrong("separator_share", misconception, attempt)
+
+
+def same_by(share_of_rows):
+    """The rows of a word that comes again, from the weights on its other places, (layers, heads, query, key)."""
+    return lambda attentions, tokens: share_of_rows(to_others(attentions, tokens)[:, :, repeated(tokens)])
+
+
+def same_hits(attentions, tokens):
+    weights = torch.cat(attentions)
+    return (
+        to_others([weights == weights.amax(-1, keepdim=True)], tokens)[:, :, repeated(tokens)]
+        .sum(-1)
+        .float()
+        .mean(-1)
+    )
+
+
+for misconception, attempt in {
+    "other_than_mean": same_by(lambda rows: rows.sum(-1).amax(-1)),
+    "queries_left_out": same_by(lambda rows: rows.sum(-1)[..., :-1].mean(-1)),
+    "neighbours_counted": lambda attentions, tokens: torch.cat(attentions).diagonal(-1, -2, -1).mean(-1),
+    "hits_counted": same_hits,
+    "largest_instead_of_sum": same_by(lambda rows: rows.amax(-1).mean(-1)),
+}.items():
+    wrong("same_word_share", misconception, attempt)
+for misconception, attempt in {
+    "one_number_twice": lambda scores: (argmax_2d(scores)[0],) * 2,
+    "second_best": second_best,
+    "never_compared": lambda scores: (scores.amax(1).argmax().item(), scores.amax(0).argmin().item()),
+}.items():
+    wrong("best_head", misconception, attempt)

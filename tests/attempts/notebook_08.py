@@ -83,8 +83,8 @@ unlisted(
     lambda q, k: q * k,
     lambda q, k: k @ q / root(q),
     lambda q, k: (q * k, (q * k).sum(-1, keepdim=True) / root(q)),
-    lambda q, k: (q * k, F.cosine_similarity(q[None], k)),
 )
+wrong("query_key_product", "lengths_taken_out", lambda q, k: (q * k, F.cosine_similarity(q[None], k)))
 
 
 def row_loops(query, keys):
@@ -145,11 +145,9 @@ wrong("weights_of_token", "applied_to_keys", lambda q, k: (k @ q / root(q)).soft
 wrong("weights_of_token", "softmax_twice", lambda q, k: (k @ q / root(q)).softmax(0).softmax(0))
 unlisted(
     "weights_of_token",
-    lambda q, k: (k @ q / math.sqrt(len(q))).sigmoid(),
-    lambda q, k: (k @ q / math.sqrt(len(q))).log_softmax(0),
-    lambda q, k: (k @ q[:, None] / root(q)).softmax(0),
     lambda q, k: (-k @ q / root(q)).softmax(0),
 )
+wrong("weights_of_token", "axis_left_over", lambda q, k: (k @ q[:, None] / root(q)).softmax(0))
 
 
 def neurons_loop(query, key, count):
@@ -256,7 +254,41 @@ wrong(
 )
 unlisted(
     "strongest_neurons",
-    lambda q, k, n: (q - k).abs().topk(n, largest=False).indices,
     lambda q, k, n: (q - k).topk(n).indices,
     lambda q, k, n: (q * k).topk(n).indices.float() + 0.5,
+)
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def scaled(q, k):
+    return k @ q / root(q)
+
+
+for misconception, attempt in {
+    "sign_lost": lambda q, k: ((q * k).abs(), scaled(q, k)),
+    "exponential_taken": lambda q, k: (q * k, scaled(q, k).exp()),
+    "keys_alone": lambda q, k: (k * k, (k * k).sum(-1) / root(q)),
+    "lengths_taken_out": lambda q, k: (q * k, F.cosine_similarity(q[None], k)),
+    "mean_not_sum": lambda q, k: (q * k, (q * k).amax(-1)),
+    "other_divisor": lambda q, k: (q * k, k @ q / (2 * len(q))),
+    "sign_turned": lambda q, k: (q * k, -scaled(q, k)),
+}.items():
+    wrong("query_key_product", misconception, attempt)
+for misconception, attempt in {
+    "largest_score_only": lambda q, k: (k @ q).argmax(),
+    "each_score_alone": lambda q, k: scaled(q, k).sigmoid(),
+    "sign_turned": lambda q, k: (-scaled(q, k)).softmax(0),
+    "axis_left_over": lambda q, k: scaled(q, k).softmax(0)[:, None],
+    "overflow_on_large_scores": lambda q, k: scaled(q, k).exp() / scaled(q, k).exp().sum(),
+    "scores_changed": lambda q, k: (scaled(q, k) / scaled(q, k).max()).softmax(0),
+    "logarithm": lambda q, k: scaled(q, k).log_softmax(0),
+    "other_divisor": lambda q, k: (k @ q / math.sqrt(len(q) - 1)).softmax(0),
+}.items():
+    wrong("weights_of_token", misconception, attempt)
+wrong(
+    "strongest_neurons",
+    "difference_not_product",
+    lambda q, k, count: (q - k).abs().topk(count, largest=False).indices.tolist(),
 )

@@ -122,8 +122,8 @@ unlisted(
     lambda x, s: [[s, *row[:-1]] for row in x.tolist()],
     lambda x, s: F.pad(x, (1, -1), value=s).numpy(),
     lambda x, s: F.pad(x, (1, -1), value=s).flip(1),
-    lambda x, s: F.pad(x, (1, -1), value=s)[0],
 )
+wrong("shift_right", "one_row_only", lambda x, s: F.pad(x, (1, -1), value=s)[0])
 
 
 def start_in_place(labels, start_id):
@@ -411,12 +411,11 @@ wrong("greedy_decode", "argmax_over_positions", greedy_argmax_0)
 unlisted(
     "greedy_decode",
     lambda f, s, e, n: f([s])[-1],
-    lambda f, s, e, n: greedy_while(f, s, e, n)[-1],
-    lambda f, s, e, n: sorted(greedy_while(f, s, e, n)),
-    lambda f, s, e, n: list(dict.fromkeys(greedy_while(f, s, e, n))),
     greedy_from_end,
     greedy_second,
 )
+wrong("greedy_decode", "last_one_only", lambda f, s, e, n: greedy_while(f, s, e, n)[-1])
+wrong("greedy_decode", "repeats_dropped", lambda f, s, e, n: list(dict.fromkeys(greedy_while(f, s, e, n))))
 
 
 class Cross(nn.Module):
@@ -681,3 +680,59 @@ unlisted(
 )
 wrong("cross_attention", "overflow_on_large_scores", CrossOverflows)
 unlisted("cross_attention", cross_forward(lambda self, h, m: Cross.forward(self, h, m)[0].mean(1)))
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def pads_replaced(labels, start_id):
+    return shift_copy(labels, start_id).masked_fill(shift_copy(labels, start_id) == 0, start_id)
+
+
+for misconception, attempt in {
+    "start_added": lambda labels, start_id: labels + start_id,
+    "pads_replaced": pads_replaced,
+    "turned_round": lambda labels, start_id: shift_copy(labels.flip(1), start_id),
+    "rows_joined": lambda labels, start_id: shift_copy(labels, start_id).flatten(),
+    "one_row_only": lambda labels, start_id: shift_copy(labels, start_id)[:1],
+}.items():
+    wrong("shift_right", misconception, attempt)
+for misconception, attempt in {
+    "second_most_likely": greedy_with(choose=lambda logits: logits.topk(2).indices[1]),
+    "last_one_only": lambda *given: greedy_for(*given)[-1],
+    "start_fixed": lambda next_logits, start_id, *given: greedy_for(next_logits, 0, *given),
+    "repeats_dropped": lambda *given: list(dict.fromkeys(greedy_for(*given))),
+    "sorted": lambda *given: sorted(greedy_for(*given)),
+}.items():
+    wrong("greedy_decode", misconception, attempt)
+
+
+def not_transposed(self, hidden_state, memory):
+    states = zip((self.query, self.key, self.value), (hidden_state, memory, memory), strict=True)
+    return attend_to(*(state @ part.weight + part.bias for part, state in states))
+
+
+def weighed_smaller(self, scores):
+    return scores.softmax(-1) / math.sqrt(self.query.out_features)
+
+
+def with_output(change):
+    return cross_forward(lambda self, x, memory: change(Cross.forward(self, x, memory)[0]))
+
+
+for misconception, attempt in {
+    "bias_forgotten": cross_forward(
+        lambda self, x, m: attend_to(self.query(x), self.key(m), m @ self.value.weight.T)
+    ),
+    "part_of_memory": cross_forward(lambda self, x, m: Cross.forward(self, x, m.mean(1, keepdim=True))[0]),
+    "output_changed": with_output(lambda output: F.layer_norm(output, output.shape[-1:])),
+    "each_score_alone": cross(weigh=lambda self, scores: scores.sigmoid()),
+    "matrix_not_transposed": cross_forward(not_transposed),
+    "other_divisor": cross(scale=lambda self, query, key: 2 * query.shape[-1]),
+    "scaled_after_softmax": cross(weigh=weighed_smaller),
+    "scaled_by_a_constant": cross(scale=lambda self, query, key: 8),
+    "scores_changed": cross(weigh=lambda self, scores: scores.relu().softmax(-1)),
+    "sign_turned": cross(weigh=lambda self, scores: (-scores).softmax(-1)),
+    "softmax_twice": cross(weigh=lambda self, scores: scores.softmax(-1).softmax(-1)),
+}.items():
+    wrong("cross_attention", misconception, attempt)

@@ -193,6 +193,10 @@ unlisted(
     "held_out_best",
     lambda hits, chooses: best_numpy(hits, chooses)[:2],
     lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits),
+)
+wrong(
+    "held_out_best",
+    "share_of_misses",
     lambda hits, chooses: (*best_numpy(hits, chooses)[:2], 1 - best_numpy(hits, chooses)[2]),
 )
 
@@ -368,3 +372,103 @@ unlisted(
     lambda head, rule, *_: (head.mean(), rule.mean()),
     lambda head, rule, sentence, draws: (-1.96 * (head * 1.0 - rule).std(), 1.96 * (head * 1.0 - rule).std()),
 )
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def unit(weights):
+    return torch.eye(weights.shape[-1], dtype=torch.bool)
+
+
+def off_diagonal(weights):
+    return weights.masked_fill(unit(weights), -1)
+
+
+def itself_cut_out(weights):
+    """The place in a column that lacks one entry."""
+    columns = range(weights.shape[-1])
+    others = [[row for row in columns if row != column] for column in columns]
+    return torch.stack([weights[..., others[column], column].argmax(-1) for column in columns], -1)
+
+
+for misconception, attempt in {
+    "mean_over_heads": lambda weights: off_diagonal(weights.mean(1)).argmax(-2),
+    "itself_made_smaller": lambda weights: (weights - 0.1 * unit(weights)).argmax(-2),
+    "neighbour": lambda weights: (torch.arange(weights.shape[-1]) - 1).expand(weights.shape[:-1]),
+    "one_side_only": lambda weights: weights.tril(-1).argmax(-2),
+    "both_directions": lambda weights: off_diagonal(weights + weights.mT).argmax(-2),
+    "most_looked_at": lambda weights: off_diagonal(weights).sum(-2).argmax(-1),
+    "places_shifted": itself_cut_out,
+    "other_diagonal": lambda weights: weights.masked_fill(
+        torch.eye(*weights.shape[:2]).bool()[..., None, None], -1
+    ).argmax(-2),
+}.items():
+    wrong("guesses", misconception, attempt)
+
+
+def best_and(share_of):
+    """The right head, with `share_of(hits of this head, chooses)`."""
+
+    def attempt(hits, chooses):
+        layer, head, _ = best_numpy(hits, chooses)
+        return int(layer), int(head), float(share_of(hits[:, layer, head], chooses))
+
+    return attempt
+
+
+def best_by(choose):
+    """Another head, from its table of shares."""
+
+    def attempt(hits, chooses):
+        layer, head = map(int, choose(hits[chooses].mean(0)))
+        return layer, head, hits[~chooses][:, layer, head].mean()
+
+    return attempt
+
+
+for misconception, attempt in {
+    "share_as_percent": best_and(lambda hits, chooses: 100 * hits[~chooses].mean()),
+    "parts_in_another_order": lambda *given: (best_numpy(*given)[2], *best_numpy(*given)[:2]),
+    "one_layer_only": best_by(lambda table: (len(table) - 1, table[-1].argmax())),
+    "one_number_twice": lambda *given: (best_numpy(*given)[0], best_numpy(*given)[0], best_numpy(*given)[2]),
+    "truth_used_as_place": best_and(lambda hits, chooses: hits[1 - chooses.astype(int)].mean()),
+    "halves_by_place": lambda hits, chooses: best_numpy(hits, np.arange(len(hits)) < chooses.sum()),
+    "difference_of_halves": best_and(lambda hits, chooses: hits[~chooses].mean() - hits[chooses].mean()),
+    "share_of_misses": best_and(lambda hits, chooses: 1 - hits[~chooses].mean()),
+    "layer_and_head_apart": best_by(lambda table: (table.mean(1).argmax(), table.mean(0).argmax())),
+    "mean_of_halves": best_and(lambda hits, chooses: (hits[~chooses].mean() + hits[chooses].mean()) / 2),
+    "second_best": best_by(lambda table: divmod(table.ravel().argsort()[-2], table.shape[1])),
+}.items():
+    wrong("held_out_best", misconception, attempt)
+
+
+def sentences_drawn_once(head_hits, rule_hits, sentence, draws):
+    """A sentence that is drawn twice counts once."""
+    places, found = np.unique(sentence), []
+    for _ in range(draws):
+        rows = np.isin(sentence, np.random.choice(places, len(places)))
+        found.append(head_hits[rows].mean() - rule_hits[rows].mean())
+    return tuple(np.quantile(found, [0.025, 0.975]))
+
+
+def interval_of_sums(head_hits, rule_hits, sentence, draws):
+    """The differences are not divided by the pairs."""
+    _, group = np.unique(sentence, return_inverse=True)
+    ahead = np.bincount(group, weights=head_hits.astype(float) - rule_hits)
+    drawn = np.random.default_rng(0).integers(len(ahead), size=(draws, len(ahead)))
+    return tuple(np.quantile(ahead[drawn].sum(axis=1), [0.025, 0.975]))
+
+
+for misconception, attempt in {
+    "interval_as_percent": lambda *given: tuple(100 * end for end in interval_counts(*given)),
+    "one_draw_for_all": lambda head, rule, sentence, draws: interval_torch(head, rule, sentence, 1),
+    "sums_not_shares": interval_of_sums,
+    "ratio_not_difference": interval_with(lambda head, rule, hits: head / rule.clip(0.01)),
+    "one_end_only": lambda head, rule, *given: (
+        interval_counts(head, rule, *given)[0],
+        head.mean() - rule.mean(),
+    ),
+    "drawn_once_each": sentences_drawn_once,
+}.items():
+    wrong("paired_interval", misconception, attempt)

@@ -96,9 +96,9 @@ wrong("layer_flops", "output_projection_forgotten", flops_like(output=0), flops_
 unlisted(
     "layer_flops",
     lambda n, d, f, h, g: flops_terms(d, n, f, 1, 1),
-    lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + n * d,
     lambda n, d, f, h, g: 4 * n * d,
 )
+wrong("layer_flops", "more_than_products", lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + n * d)
 
 # ------------------------------------------------------------------------------------- softmax in passing
 
@@ -205,9 +205,9 @@ wrong("online_step", "changes_its_input", step_in_place)
 unlisted(
     "online_step",
     lambda *state: step_lines(*state)[2],
-    lambda *state: step_lines(*state)[::-1],
     lambda top, total, output, scores, value: (top, total, output),
 )
+wrong("online_step", "order_of_parts", lambda *state: step_lines(*state)[::-1])
 
 # ------------------------------------------------------------------------------------- the bytes of a cache
 
@@ -265,7 +265,83 @@ wrong("cache_bytes", "one_head", lambda a, n, g, *sizes: bytes_min(a, n, 1, *siz
 wrong("cache_bytes", "head_dim_forgotten", lambda a, n, g, d, size, w: bytes_min(a, n, g, 1, size, w))
 unlisted(
     "cache_bytes",
-    lambda *sizes: bytes_min(*sizes) / 1024,
-    bytes_of(lambda n, w: n + w),
     lambda a, n, g, d, size, w: bytes_min(a, n, g, d, size, w) + size,
 )
+wrong("cache_bytes", "other_unit", lambda *sizes: bytes_min(*sizes) / 1024)
+wrong("cache_bytes", "window_added", bytes_of(lambda n, w: n + w))
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+for misconception, attempt in {
+    "one_head_of_keys": flops_like(kv=lambda h, g: 1 / h),
+    "feed_forward_counted_otherwise": flops_like(inner=6),
+    "projections_counted_otherwise": lambda n, d, *sizes: flops_terms(n, d, *sizes) - 4 * n * d**2 + 4 * d**2,
+    "table_without_square": lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
+    "more_than_products": lambda n, d, d_ff, h, g: flops_terms(n, d, d_ff, h, g) + h * n * n,
+    "parameters_counted": lambda n, d, d_ff, h, g: 2 * d * d + 2 * d * (d // h * g) + 2 * d * d_ff,
+    "unit_changed": lambda *sizes: flops_terms(*sizes) / 1e9,
+    "heads_exchanged": lambda n, d, d_ff, h, g: flops_terms(n, d, d_ff, g, h),
+    "all_counted_several_times": lambda *sizes: 3 * flops_terms(*sizes),
+    "table_counted_otherwise": flops_like(table=8),
+}.items():
+    wrong("layer_flops", misconception, attempt)
+
+
+def with_sum(change):
+    """The right step with another sum, `change(new sum, old sum, shrinking factor, new weights)`."""
+
+    def attempt(top, total, output, scores, value):
+        new_top, new_total, new_output = step_lines(top, total, output, scores, value)
+        return new_top, change(new_total, total, (top - new_top).exp(), (scores - new_top).exp()), new_output
+
+    return attempt
+
+
+def step_shrinks_all(top, total, output, scores, value):
+    new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
+    shrink, weights = (top - new_top).exp(), (scores - new_top).exp()
+    return new_top, (total + weights.sum(-1, keepdim=True)) * shrink, (output + weights @ value) * shrink
+
+
+def step_with_powers_of_two(top, total, output, scores, value):
+    new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
+    shrink, weights = 2 ** (top - new_top), 2 ** (scores - new_top)
+    return new_top, total * shrink + weights.sum(-1, keepdim=True), output * shrink + weights @ value
+
+
+def step_shrinks_twice(top, total, output, scores, value):
+    new_top, new_total, new_output = step_lines(top, total, output, scores, value)
+    shrink = (top - new_top).exp()
+    return new_top, new_total, new_output - output * shrink + output * shrink**2
+
+
+def step_adds_maxima(top, total, output, scores, value):
+    return top + scores.amax(-1, keepdim=True), *step_lines(top, total, output, scores, value)[1:]
+
+
+for misconception, attempt in {
+    "new_part_forgotten": with_sum(lambda new, old, shrink, weights: old * shrink),
+    "order_of_parts": lambda *given: tuple(step_lines(*given)[place] for place in (2, 0, 1)),
+    "sum_of_maxima": step_adds_maxima,
+    "minimum_instead": step_like(tops=lambda top, scores: torch.minimum(top, scores.amin(-1, keepdim=True))),
+    "new_part_shrunk_too": step_shrinks_all,
+    "other_base": step_with_powers_of_two,
+    "mean_not_sum": with_sum(lambda new, old, shrink, weights: old * shrink + weights.mean(-1, keepdim=True)),
+    "shrunk_by_the_sum": step_shrinks_twice,
+}.items():
+    wrong("online_step", misconception, attempt)
+for misconception, attempt in {
+    "layers_twice": lambda layers, *sizes: layers * bytes_min(layers, *sizes),
+    "other_unit": lambda *sizes: bytes_min(*sizes) / 2**20,
+    "square_of_the_length": bytes_of(lambda n, w: min(n, w) ** 2),
+    "nothing_without_a_window": lambda *sizes: bytes_min(*sizes[:-1], sizes[-1] or 0),
+    "fixed_bytes": lambda a, n, g, d, size, w: bytes_min(a, n, g, d, 2, w),
+    "counted_several_times": lambda *sizes: 2 * bytes_min(*sizes),
+    "divided_by_bytes": lambda a, n, g, d, size, w: bytes_min(a, n, g, d, 1, w) // size,
+    "rest_of_a_division": lambda a, n, g, d, size, w: 2 * a * (n % w if w else n) * g * d * size,
+    "length_forgotten": bytes_of(lambda n, w: 1),
+    "window_added": bytes_of(lambda n, w: n * w),
+    "none_not_handled": lambda a, n, g, d, size, w: 2 * a * min(n, w) * g * d * size,
+}.items():
+    wrong("cache_bytes", misconception, attempt)

@@ -120,10 +120,12 @@ wrong(
 )
 unlisted(
     "induction_score",
-    lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1),
-    lambda w, ids: score_loops(w, ids).mean(),
     lambda w, ids: score_loops(w, ids)[0],
 )
+wrong(
+    "induction_score", "fixed_distance", lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
+)
+wrong("induction_score", "mean_over_heads", lambda w, ids: score_loops(w, ids).mean())
 
 # -------------------------------------------------------------------------------------- without some heads
 
@@ -333,9 +335,13 @@ def zero_values(attention, first, last):
 wrong("without_head", "values_instead", without_by(zero_values))
 unlisted(
     "without_head",
-    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
     lambda model, heads, head_dim, run: -run(),
     lambda model, heads, head_dim, run: without_columns(model, heads, head_dim, run)[:1],
+)
+wrong(
+    "without_head",
+    "columns_of_another_slice",
+    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
 )
 
 # ------------------------------------------------------------------------------------------ a path is cut
@@ -490,7 +496,113 @@ wrong("path_cut", "scaled_by_hidden_size", path_from(good, scale=lambda d, size:
 wrong("path_cut", "view_without_transpose", path_from(good, view=True))
 unlisted(
     "path_cut",
-    lambda *inputs: path_by_hand(*inputs).mean(dim=1),
     lambda *inputs: path_by_hand(*inputs).transpose(-2, -1),
     lambda a, norm, x, w, heads: path_by_hand(a, norm, x, w, heads) @ x[:, None],
 )
+wrong("path_cut", "mean_over_heads", lambda *inputs: path_by_hand(*inputs).mean(dim=1))
+
+
+# ------------------------------------------------------------------------------------- one more of each mistake
+
+
+def earlier(input_ids):
+    return (input_ids[:, None] == input_ids).tril(diagonal=-1)
+
+
+def score_over(together):
+    """Another way to take the queries together: from (layers, heads, query)."""
+
+    def attempt(attn_weights, input_ids):
+        behind = F.pad(earlier(input_ids), (1, 0))[:, :-1]
+        return together((attn_weights * behind).sum(dim=-1)[..., earlier(input_ids).any(dim=-1)])
+
+    return attempt
+
+
+def score_of_hits(attn_weights, input_ids):
+    return score_table((attn_weights == attn_weights.amax(-1, keepdim=True)).float(), input_ids)
+
+
+def score_from_next_row(attn_weights, input_ids):
+    """The row of the query behind it."""
+    return score_table(attn_weights.roll(-1, 2)[:, :, :-1, :-1], input_ids[:-1])
+
+
+def score_before(attn_weights, input_ids):
+    rows = attn_weights.tril(-1).sum(dim=-1)
+    return rows[..., earlier(input_ids).any(dim=-1)].mean(dim=-1)
+
+
+def score_half_way(attn_weights, input_ids):
+    return attn_weights.diagonal(1 - len(input_ids) // 2, dim1=-2, dim2=-1).mean(-1)
+
+
+for misconception, attempt in {
+    "other_than_mean": score_over(lambda shares: shares.amax(-1)),
+    "queries_left_out": score_over(lambda shares: shares[..., -1]),
+    "mean_over_heads": score_over(lambda shares: shares.mean((1, 2))),
+    "fixed_distance": score_half_way,
+    "next_query_read": score_from_next_row,
+    "all_earlier_places": score_before,
+    "hits_counted": score_of_hits,
+}.items():
+    wrong("induction_score", misconception, attempt)
+
+
+def clears_one_more(attention, first, last):
+    attention.output.weight[:, first : last + 1] = 0
+
+
+def fills_with_ones(attention, first, last):
+    attention.output.weight[:, first:last] = 1
+
+
+def clears_queries(attention, first, last):
+    attention.query.weight[first:last] = 0
+
+
+for misconception, attempt in {
+    "columns_of_another_slice": without_by(clears_one_more),
+    "not_set_to_zero": without_by(fills_with_ones),
+    "difference_returned": lambda model, heads, head_dim, run: (
+        run() - without_columns(model, heads, head_dim, run)
+    ),
+    "query_or_key_cleared": without_by(clears_queries),
+}.items():
+    wrong("without_head", misconception, attempt)
+
+
+def path_in_heads(split):
+    """The right path, but heads are cut by `split(part, heads)` into (batch, heads, seq, head_dim)."""
+
+    def attempt(attention, norm, hidden_state, written, num_heads):
+        query, key = (split(part, num_heads) for part in good(attention, norm, hidden_state, written))
+        return F.scaled_dot_product_attention(
+            query, key, torch.eye(query.shape[-2]).expand(*query.shape[:-1], -1), is_causal=True
+        )
+
+    return attempt
+
+
+def path_difference(attention, norm, hidden_state, written, num_heads):
+    nothing = torch.zeros_like(written)
+    whole, cut = (path_fused(attention, norm, hidden_state, less, num_heads) for less in (nothing, written))
+    return whole - cut
+
+
+for misconception, attempt in {
+    "half_cut": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x - w / 2)))),
+    "mean_over_heads": lambda *given: path_fused(*given).mean(1),
+    "excludes_itself": path_scores(lambda scores, later: scores.softmax(-1).tril(-1)),
+    "difference_returned": path_difference,
+    "mask_after_softmax": path_scores(lambda scores, later: scores.softmax(-1).tril()),
+    "other_divisor": path_from(good, scale=lambda d, size: (size / d) ** -0.5),
+    "scaled_by_d": path_from(good, scale=lambda d, size: 1 / d),
+    "not_split": path_in_heads(lambda part, heads: part[:, None]),
+    "mask_not_minus_infinity": path_scores(lambda scores, later: scores.tril().softmax(-1)),
+    "norm_twice": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(norm(x - w))))),
+    "heads_interleaved": path_in_heads(
+        lambda part, heads: part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
+    ),
+}.items():
+    wrong("path_cut", misconception, attempt)

@@ -279,14 +279,14 @@ def fitting(told, mistakes, signs):
         return None, None
     first, fits, unlikely = next(one for one in read if one.seen), {}, set()
     for name, likes in mistakes.items():
-        each = [[would_give(one, like) for one in read] for like in likes]
+        each = fits_of(read, likes)
         if any(explains(read, fit) for fit in each):
             return name, first
-        # or each answer by another formula of this name
-        fits[name] = [
-            True if True in of_one else False if False in of_one else None
-            for of_one in zip(*each, strict=True)
-        ]
+        if each:  # or each answer by another formula of this name
+            fits[name] = [
+                True if True in of_one else False if False in of_one else None
+                for of_one in zip(*each, strict=True)
+            ]
     for name, fit in fits.items():
         if explains(read, fit):
             return name, first
@@ -303,6 +303,25 @@ def fitting(told, mistakes, signs):
                 if is_seen(shows, one):
                     return name, one
     return None, None
+
+
+def fits_of(read, likes):
+    """Return for each formula of a misconception which answers it would give; nothing if it cannot be this one.
+
+    It cannot if no formula gives half of the wrong answers: then the others are not computed.
+    """
+    said, misses, wrong = {}, 0, [place for place, one in enumerate(read) if one.seen]
+    for place in wrong:
+        said[place] = [would_give(read[place], like) for like in likes]
+        misses += True not in said[place] and False in said[place]
+        if 2 * misses > len(wrong):
+            return []
+    if not any(True in of_one for of_one in said.values()):
+        return []
+    for place, one in enumerate(read):
+        if not one.seen:
+            said[place] = [would_give(one, like) for like in likes]
+    return list(zip(*(said[place] for place in range(len(read))), strict=True))
 
 
 def is_seen(shows, one):

@@ -172,7 +172,7 @@ def scaled_shifted(normed, weight, bias):
 def check_position_encoding(attempt):
     """Check `attempt(token_vectors)`: (batch, seq, hidden_size) plus the sinusoidal position of each token.
 
-    The right numbers are worked out one by one from section 3.5 of Vaswani et al. 2017, counting from position 0.
+    The right numbers are worked out from section 3.5 of Vaswani et al. 2017, counting from position 0.
     """
     trials = [
         (made_numbers(2, 5, 6),),
@@ -197,12 +197,12 @@ def check_position_encoding(attempt):
     mistakes = {
         "not_interleaved": [halves(0), halves(1)],
         "only_sine_or_cosine": [
-            added(turns=(math.sin, math.sin)),
-            added(turns=(math.cos, math.cos)),
-            added(turns=(math.sin, lambda angle: 0)),
-            added(turns=(lambda angle: 0, math.cos)),
+            added(turns=(torch.sin, torch.sin)),
+            added(turns=(torch.cos, torch.cos)),
+            added(turns=(torch.sin, torch.zeros_like)),
+            added(turns=(torch.zeros_like, torch.cos)),
         ],
-        "sine_cosine_exchanged": [added(turns=(math.cos, math.sin))],
+        "sine_cosine_exchanged": [added(turns=(torch.cos, torch.sin))],
         "degrees": [added(unit=unit) for unit in (math.pi / 180, 180 / math.pi, 2 * math.pi)],
         "subtracted": [lambda x: {"result": x - positions(x)}],
         "other_base": [
@@ -274,13 +274,11 @@ def speed_of_pair(place, size):
     return 10000 ** (-2 * (place // 2) / size)
 
 
-def positions(x, unit=1.0, speed=speed_of_pair, start=0, turns=(math.sin, math.cos)):
+def positions(x, unit=1.0, speed=speed_of_pair, start=0, turns=(torch.sin, torch.cos)):
     """Return the positions (seq, hidden_size) for x (batch, seq, hidden_size), right but for what is given."""
     _, seq, size = x.shape
-    return torch.tensor(
-        [[turns[i % 2](unit * (p + start) * speed(i, size)) for i in range(size)] for p in range(seq)],
-        dtype=torch.float64,
-    )
+    places = torch.arange(start, seq + start, dtype=torch.float64)
+    return torch.stack([turns[i % 2](unit * places * speed(i, size)) for i in range(size)], dim=-1)
 
 
 def half_by_half(x, first=0):

@@ -330,6 +330,10 @@ def check_paired_interval(attempt):
     def turned(change):
         return lambda *inputs: interval(*change(*right(*inputs)["interval"]))
 
+    def one_draw(head_hits, _, sentence, draws, first):
+        """Both ends are those of one draw with so many sentences of the first kind."""
+        return interval(*[difference(*drawn(head_hits, min(first, KINDS[len(head_hits)][0]))[1:], None)] * 2)
+
     def sentence_means(head_hits, *_):
         count, _, kinds = KINDS[len(head_hits)]
         one, other = ((h - r) / n for n, h, r in kinds)
@@ -360,6 +364,7 @@ def check_paired_interval(attempt):
         "high_before_low": [turned(lambda low, high: (high, low))],
         "sentences_weigh_the_same": [sentence_means],
         "without_replacement": [lambda head, rule, *_: interval(*[head.mean() - rule.mean()] * 2)],
+        "one_draw_for_all": [lambda *given, first=first: one_draw(*given, first) for first in range(12)],
         "drawn_apart": [two_intervals, low_from_low],
         "other_share_cut_off": [
             *(
@@ -440,7 +445,6 @@ def check_paired_interval(attempt):
             for by in (1, 1.64, 1.96, 2, 3, 1.96 / 100, 2 / 100, 1 / 100)
         ),
         "drawn_once_each": near(lambda *given: pairs_drawn(*given, once=True), 0.02),
-        "one_draw_for_all": lambda inputs, answer: bool(answer["interval"][0] == answer["interval"][1]),
     }
     trials = [trial(*kinds) for kinds in KINDS.values()]
     return judge("paired_interval", attempt, trials, right, mistakes, read, signs, by_chance=True)

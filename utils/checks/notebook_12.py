@@ -1,5 +1,7 @@
 """The checks of notebook 12: a score for induction, a model without some heads, and one path that is cut."""
 
+import copy
+import functools
 import math
 
 import torch
@@ -28,27 +30,34 @@ def check_induction_score(attempt):
     """
     keys_of = {tuple(ids): keys for ids, keys in REPEATS}
 
-    def score(weights, keys, reduce=torch.sum, turned=False, queries=None, over_queries=torch.mean):
-        """Return what heads put on these keys of each query, as a mean over the queries."""
-        weights = weights.mT if turned else weights
-        found = [reduce(weights[..., query, torch.tensor(keys[query]).long()], -1) for query in keys]
-        found += [torch.zeros(weights.shape[:2])] * (queries - len(keys) if queries else 0)
-        return {"score": over_queries(torch.stack(found), 0)}
+    def like(
+        keys=lambda ids, keys: keys, reduce=torch.sum, over=lambda rows: rows.mean(0), weigh=lambda w: w
+    ):
+        """Return what heads put on these keys of each query, taken together `over` the queries."""
 
-    def like(keys=lambda ids, keys: keys, **changes):
-        return lambda weights, ids: score(weights, keys(ids, keys_of[tuple(ids.tolist())]), **changes)
+        def compute(weights, ids):
+            chosen = keys(ids, keys_of[tuple(ids.tolist())])
+            found = [
+                reduce(weigh(weights)[..., query, torch.tensor(of).long()], -1)
+                for query, of in chosen.items()
+            ]
+            return {"score": over(torch.stack(found))}
+
+        return compute
 
     def moved(by):
         return lambda ids, keys: {
             q: [key + by for key in of if 0 <= key + by < len(ids)] for q, of in keys.items()
         }
 
-    def without_query(ids, keys):
-        kept = {query: [key for key in of if key != query] for query, of in keys.items()}
-        return {query: of for query, of in kept.items() if of}
+    def not_itself(ids, keys):
+        return {query: [key for key in of if key != query] for query, of in keys.items()}
 
     def only(place):
         return lambda ids, keys: {query: [of[place]] for query, of in keys.items()}
+
+    def from_query(start):
+        return lambda ids, keys: {query: keys.get(query, []) for query in range(start, len(ids))}
 
     def with_itself(ids, keys):
         """Each token is taken for an earlier place of itself; the key behind the last one is not there."""
@@ -65,11 +74,8 @@ def check_induction_score(attempt):
         flat = [(q, k) for q, of in keys.items() for k in of]
         return {"score": torch.stack([weights[..., q, k] for q, k in flat]).mean(dim=0)}
 
-    def diagonal(weights, offset):
-        return {"score": weights.diagonal(offset, dim1=-2, dim2=-1).mean(-1)}
-
-    def all_queries(weights, ids):
-        return score(weights, keys_of[tuple(ids.tolist())], queries=len(ids))
+    def diagonal(offset):
+        return lambda weights, ids: {"score": weights.diagonal(offset(len(ids)), dim1=-2, dim2=-1).mean(-1)}
 
     mistakes = {
         "earlier_place_itself": [like(moved(-1))],
@@ -78,11 +84,7 @@ def check_induction_score(attempt):
         "first_place_only": [like(only(0))],
         "last_place_only": [like(only(-1))],
         "largest_only": [like(reduce=torch.amax)],
-        "all_queries_counted": [
-            all_queries,
-            like(with_itself),
-            lambda weights, ids: score(weights, keys_of[tuple(ids.tolist())], queries=len(ids) - 1),
-        ],
+        "all_queries_counted": [like(from_query(0)), like(with_itself), like(from_query(1))],
         "last_query_left_out": [like(lambda ids, keys: {q: keys[q] for q in keys if q < len(ids) - 1})],
         "later_places_counted": [like(also_later)],
         "mean_over_keys": [
@@ -91,43 +93,39 @@ def check_induction_score(attempt):
             lambda weights, ids: {"score": like()(weights, ids)["score"] / len(ids)},
         ],
         "query_itself_left_out": [
-            like(without_query),
-            like(lambda ids, keys: {q: [key for key in of if key != q] for q, of in keys.items()}),
+            like(lambda ids, keys: {query: of for query, of in not_itself(ids, keys).items() if of}),
+            like(not_itself),
         ],
-        "sum_over_queries": [like(over_queries=torch.sum)],
+        "sum_over_queries": [like(over=lambda rows: rows.sum(0))],
         "other_than_mean": [
-            like(over_queries=lambda rows, dim: rows.amax(dim)),
-            like(over_queries=lambda rows, dim: rows.median(dim).values),
-            like(over_queries=lambda rows, dim: rows.amin(dim)),
+            like(over=lambda rows: rows.amax(0)),
+            like(over=lambda rows: rows.median(0).values),
+            like(over=lambda rows: rows.amin(0)),
         ],
         "queries_left_out": [
-            like(lambda ids, keys: {q: keys[q] for q in list(keys)[1:]}),
-            like(lambda ids, keys: {q: keys[q] for q in list(keys)[:-1]}),
-            like(lambda ids, keys: {q: keys[q] for q in list(keys)[-1:]}),
-            like(lambda ids, keys: {q: keys[q] for q in list(keys)[:1]}),
+            *(
+                like(lambda ids, keys, part=part: {q: keys[q] for q in list(keys)[part]})
+                for part in (slice(1, None), slice(-1), slice(-1, None), slice(1))
+            ),
             like(lambda ids, keys: {q: keys[q] for q in keys if q >= len(ids) // 2}),
         ],
         "fixed_distance": [
-            *(lambda w, ids, k=k: diagonal(w, -(len(ids) // 2) + k) for k in (0, 1, -1)),
-            *(lambda w, ids, k=k: diagonal(w, k) for k in (-1, -2, 0)),
+            *(diagonal(lambda seq_len, k=k: k - seq_len // 2) for k in (0, 1, -1)),
+            *(diagonal(lambda seq_len, k=k: k) for k in (-1, -2, 0)),
             lambda w, ids: {
                 "score": w[..., range(len(ids) // 2, len(ids)), range(1, len(ids) // 2 + 1)].mean(-1)
             },
         ],
-        "hits_counted": [
-            lambda w, ids: score((w == w.amax(-1, keepdim=True)).double(), keys_of[tuple(ids.tolist())]),
-        ],
+        "hits_counted": [like(weigh=lambda w: (w == w.amax(-1, keepdim=True)).double())],
         "next_query_read": [
             like(lambda ids, keys: {q + 1: of for q, of in keys.items() if q + 1 < len(ids)}),
             like(lambda ids, keys: {q - 1: [k for k in of if k < q] for q, of in keys.items()}),
         ],
         "mean_over_heads": [
-            lambda w, ids: {"score": like()(w, ids)["score"].mean(0)},
-            lambda w, ids: {"score": like()(w, ids)["score"].mean(1)},
-            lambda w, ids: {"score": like()(w, ids)["score"].mean()},
+            like(over=lambda rows, dim=dim: rows.mean(dim)) for dim in ((0, 1), (0, 2), (0, 1, 2))
         ],
         "all_earlier_places": [like(lambda ids, keys: {q: list(range(q)) for q in keys})],
-        "query_key_swapped": [like(turned=True)],
+        "query_key_swapped": [like(weigh=lambda w: w.mT)],
     }
     trials = []
     for start, (ids, _) in enumerate(REPEATS):
@@ -193,43 +191,39 @@ def check_without_head(attempt):
             for name, value in answer(torch.zeros(1) if fails else read_tensor(output), model).items()
         }
 
-    def always(fails):
-        return True
+    @functools.cache
+    def untouched(*sizes):
+        """Return a model that stays as it is, and the answer that says so."""
+        model = Attentions(*sizes)
+        return model, answer(torch.zeros(1), model)
+
+    def like(change=None, back=lambda fails: True, silent=lambda heads, sizes: heads):
+        """Return the answer where these heads are silent, or the model is changed so; put back or not."""
+
+        def compute(sizes, heads, fails):
+            model, before = untouched(*sizes)
+            model = copy.deepcopy(model) if change else model
+            with torch.no_grad():
+                for layer, head in heads if change else ():
+                    start = head * sizes[2]
+                    change(model.attentions[layer], slice(start, start + sizes[2]), head)
+                output = model(hidden_state(*sizes), () if change else silent(heads, sizes))
+            output = torch.zeros(1) if fails else output
+            return before | {"output": output} if back(fails) else answer(output, model)
+
+        return compute
 
     def never(fails):
         return False
 
-    def like(change=None, back=always, silent=lambda heads, sizes: heads):
-        """Return the answer where these heads are silent, or the model is changed so; put back or not."""
-
-        def compute(sizes, heads, fails):
-            model, before = Attentions(*sizes), Attentions(*sizes)
-            with torch.no_grad():
-                if change:
-                    for layer, head in heads:
-                        part = slice(head * sizes[2], (head + 1) * sizes[2])
-                        change(model.attentions[layer], part, head)
-                    output = model(hidden_state(*sizes))
-                else:
-                    output = model(hidden_state(*sizes), silent(heads, sizes))
-            return answer(torch.zeros(1) if fails else output, before if back(fails) else model)
-
-        return compute
-
     def columns(attention, part, head):
         attention.output.weight[:, part] = 0
 
-    def rows(attention, part, head):
-        attention.output.weight[part] = 0
+    def rows_of(name):
+        def apply(attention, part, head):
+            getattr(attention, name).weight[part] = 0
 
-    def every_nth(attention, part, head):
-        attention.output.weight[:, head :: attention.num_heads] = 0
-
-    def one_column(attention, part, head):
-        attention.output.weight[:, head] = 0
-
-    def values(attention, part, head):
-        attention.value.weight[part] = 0
+        return apply
 
     def cut_at(change):
         """Clear the columns of this slice, a function of (start, stop, head, head_dim)."""
@@ -240,16 +234,16 @@ def check_without_head(attempt):
         return apply
 
     def filled(change):
+        """Fill the columns with what a function of all weights and the columns gives."""
+
         def apply(attention, part, head):
-            attention.output.weight[:, part] = change(attention.output.weight, part)
+            weight = attention.output.weight
+            weight[:, part] = change(weight, weight[:, part])
 
         return apply
 
-    def in_query_or_key(name):
-        def apply(attention, part, head):
-            getattr(attention, name).weight[part] = 0
-
-        return apply
+    def every_nth(attention, part, head):
+        attention.output.weight[:, head :: attention.num_heads] = 0
 
     def bias_too(attention, part, head):
         columns(attention, part, head)
@@ -258,8 +252,12 @@ def check_without_head(attempt):
     def whole_layer(attention, part, head):
         attention.output.weight.zero_()
 
-    def every_head(sizes):
+    def all_of(sizes):
         return [(layer, head) for layer in range(sizes[0]) for head in range(sizes[1])]
+
+    def renamed(change):
+        """Each place (layer, head) is taken for another, a function of layer, head and the number of heads."""
+        return like(silent=lambda heads, sizes: [change(*place, sizes[1]) for place in heads])
 
     def difference(sign):
         def compute(sizes, heads, fails):
@@ -283,57 +281,62 @@ def check_without_head(attempt):
         return answer(right["output"], model)
 
     mistakes = {
-        "rows_for_columns": [like(rows), like(rows, back=never)],
+        "rows_for_columns": [like(rows_of("output")), like(rows_of("output"), never)],
         "put_back_in_the_same_order": [last_put_back],
         "not_put_back_after_an_error": [like(columns, back=lambda fails: not fails)],
-        "not_put_back": [like(columns, back=never)],
+        "not_put_back": [like(columns, never)],
         "nothing_taken_out": [like(silent=lambda heads, sizes: [])],
         "one_head_only": [
             like(silent=lambda heads, sizes: heads[:1]),
             like(silent=lambda heads, sizes: heads[-1:]),
         ],
         "every_nth_column": [like(every_nth)],
-        "one_column": [like(one_column)],
+        "one_column": [like(cut_at(lambda start, stop, head, d: head))],
         "not_set_to_zero": [
             like(filled(change))
             for change in (
                 lambda w, part: 1.0,
-                lambda w, part: -w[:, part],
-                lambda w, part: w[:, part] / 2,
+                lambda w, part: -part,
+                lambda w, part: part / 2,
                 lambda w, part: w.mean(),
-                lambda w, part: w[:, part].mean(),
-                lambda w, part: w[:, part].mean(dim=0, keepdim=True),
+                lambda w, part: part.mean(),
+                lambda w, part: part.mean(dim=0, keepdim=True),
             )
         ],
-        "query_or_key_cleared": [like(in_query_or_key(name)) for name in ("query", "key")],
+        "query_or_key_cleared": [like(rows_of(name)) for name in ("query", "key")],
         "difference_returned": [difference(1), difference(-1)],
-        "values_instead": [like(values), like(values, back=never)],
-        "bias_too": [like(bias_too), like(bias_too, back=never)],
+        "values_instead": [like(rows_of("value")), like(rows_of("value"), never)],
+        "bias_too": [like(bias_too), like(bias_too, never)],
         "whole_layer": [like(whole_layer)],
         "head_from_one": [
-            like(silent=lambda heads, sizes: [(layer, head + 1) for layer, head in heads]),
-            like(silent=lambda heads, sizes: [(layer, head - 1) for layer, head in heads]),
-            like(silent=lambda heads, sizes: [(layer, (head - 1) % sizes[1]) for layer, head in heads]),
-            like(silent=lambda heads, sizes: [(layer, (head + 1) % sizes[1]) for layer, head in heads]),
-            like(silent=lambda heads, sizes: [(layer - 1, head) for layer, head in heads]),
+            renamed(lambda layer, head, num_heads: (layer, head + 1)),
+            renamed(lambda layer, head, num_heads: (layer, head - 1)),
+            renamed(lambda layer, head, num_heads: (layer, (head - 1) % num_heads)),
+            renamed(lambda layer, head, num_heads: (layer, (head + 1) % num_heads)),
+            renamed(lambda layer, head, num_heads: (layer - 1, head)),
         ],
         "layer_ignored": [
-            like(silent=lambda heads, sizes: [(0, head) for _, head in heads]),
+            renamed(lambda layer, head, num_heads: (0, head)),
             like(
-                silent=lambda heads, sizes: [(layer, head) for layer in range(sizes[0]) for _, head in heads]
+                silent=lambda heads, sizes: [
+                    place for place in all_of(sizes) if place[1] in {head for _, head in heads}
+                ]
             ),
         ],
         "columns_of_another_slice": [
-            like(cut_at(lambda start, stop, head, d: slice(start, stop + 1))),
-            like(cut_at(lambda start, stop, head, d: slice(start, stop - 1))),
-            like(cut_at(lambda start, stop, head, d: slice(start, None))),
-            like(cut_at(lambda start, stop, head, d: slice(None, stop))),
-            like(cut_at(lambda start, stop, head, d: slice(head, head + d))),
-            like(cut_at(lambda start, stop, head, d: slice(start + 1, stop + 1))),
-            like(cut_at(lambda start, stop, head, d: slice(start, start + 1))),
+            like(cut_at(change))
+            for change in (
+                lambda start, stop, head, d: slice(start, stop + 1),
+                lambda start, stop, head, d: slice(start, stop - 1),
+                lambda start, stop, head, d: slice(start, None),
+                lambda start, stop, head, d: slice(stop),
+                lambda start, stop, head, d: slice(head, head + d),
+                lambda start, stop, head, d: slice(start + 1, stop + 1),
+                lambda start, stop, head, d: slice(start, start + 1),
+            )
         ],
         "kept_instead": [
-            like(silent=lambda heads, sizes: [place for place in every_head(sizes) if place not in heads])
+            like(silent=lambda heads, sizes: [place for place in all_of(sizes) if place not in heads])
         ],
     }
     trials = [
@@ -363,129 +366,100 @@ def check_path_cut(attempt):
     def heads_of(projected, num_heads):
         return projected.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
-    def weights(query, key, mask=True):
-        seq_len = query.shape[-2]
-        causal = torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
-        return {"row weights": weights_of(query, key, causal if mask else None)}
+    def causal(query, key):
+        return weights_of(query, key, torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril())
+
+    def whole(norm, x, w):
+        return norm(x)
+
+    def cut(norm, x, w):
+        return norm(x - w)
 
     def like(
-        for_query=lambda x, w: x,
-        for_key=lambda x, w: x - w,
-        split=heads_of,
-        normed=True,
-        mask=True,
-        scale=None,
+        for_query=whole, for_key=cut, layers=("query", "key"), split=heads_of, divisor=None, finish=causal
     ):
+        """Return the weights from these states, by these layers, in these heads; `divisor` takes head_dim and heads."""
+
         def compute(attention, norm, hidden_state, written, num_heads):
-            states = for_query(hidden_state, written), for_key(hidden_state, written)
-            states = [norm(state) if normed else state for state in states]
-            query, key = attention.query(states[0]), attention.key(states[1])
-            if scale:
-                query = query * scale(query.shape[-1], num_heads)
-            return weights(split(query, num_heads), split(key, num_heads), mask)
-
-        return compute
-
-    def behind_the_norm(change):
-        def compute(attention, norm, hidden_state, written, num_heads):
-            query, key = (
-                attention.query(norm(hidden_state)),
-                attention.key(change(norm, hidden_state, written)),
-            )
-            return weights(heads_of(query, num_heads), heads_of(key, num_heads))
-
-        return compute
-
-    def behind_the_keys(attention, norm, hidden_state, written, num_heads):
-        query, key = attention.query(norm(hidden_state)), attention.key(norm(hidden_state))
-        return weights(*(heads_of(part, num_heads) for part in (query, key - attention.key(written))))
-
-    def query_without_norm(attention, norm, hidden_state, written, num_heads):
-        query, key = attention.query(hidden_state), attention.key(norm(hidden_state - written))
-        return weights(heads_of(query, num_heads), heads_of(key, num_heads))
-
-    def by(for_query, for_key):
-        def compute(attention, norm, hidden_state, written, num_heads):
-            query = getattr(attention, for_query)(norm(hidden_state))
-            key = getattr(attention, for_key)(norm(hidden_state - written))
-            return weights(heads_of(query, num_heads), heads_of(key, num_heads))
+            states = [change(norm, hidden_state, written) for change in (for_query, for_key)]
+            projected = [
+                getattr(attention, layer)(state) for layer, state in zip(layers, states, strict=True)
+            ]
+            query, key = (split(part, num_heads) for part in projected)
+            if divisor:
+                query = query * math.sqrt(query.shape[-1]) / divisor(query.shape[-1], num_heads)
+            return {"row weights": finish(query, key)}
 
         return compute
 
     def with_scores(finish):
         """Return what comes of the right scores, (batch, heads, query, key), without a mask."""
+        return like(finish=lambda query, key: finish(scaled_scores(query, key)))
 
-        def compute(attention, norm, hidden_state, written, num_heads):
-            query = heads_of(attention.query(norm(hidden_state)), num_heads)
-            key = heads_of(attention.key(norm(hidden_state - written)), num_heads)
-            return {"row weights": finish(scaled_scores(query, key))}
+    def without(scores, triangle):
+        """Hide what `triangle`, one half of the table, leaves."""
+        return scores.masked_fill(triangle(torch.ones_like(scores)).bool(), -math.inf)
 
-        return compute
+    def hidden(scores, diagonal=1):
+        return without(scores, lambda ones: ones.triu(diagonal))
 
-    def inverted(scores, diagonal):
-        return scores.masked_fill(torch.ones_like(scores).bool().tril(diagonal), -math.inf).softmax(dim=-1)
+    def difference(sign):
+        return lambda *given: {
+            "row weights": sign * (like()(*given)["row weights"] - like(whole, whole)(*given)["row weights"])
+        }
 
-    def hidden(scores):
-        return scores.masked_fill(torch.ones_like(scores).bool().triu(1), -math.inf)
-
-    cut, whole, alone, added = (lambda x, w: x - w), (lambda x, w: x), (lambda x, w: w), (lambda x, w: x + w)
     mistakes = {
         "queries_cut_too": [like(cut, cut)],
         "queries_cut_instead": [like(cut, whole)],
         "nothing_cut": [like(whole, whole)],
-        "added_instead": [like(whole, added)],
-        "keys_from_written": [like(whole, alone)],
+        "added_instead": [like(whole, lambda norm, x, w: norm(x + w))],
+        "keys_from_written": [like(whole, lambda norm, x, w: norm(w))],
         "cut_behind_the_norm": [
-            behind_the_norm(lambda norm, x, w: norm(x) - w),
-            behind_the_norm(lambda norm, x, w: norm(x) - norm(w)),
-            behind_the_keys,
+            like(whole, lambda norm, x, w: norm(x) - w),
+            like(whole, lambda norm, x, w: norm(x) - norm(w)),
         ],
-        "no_norm": [like(normed=False), behind_the_norm(lambda norm, x, w: x - w), query_without_norm],
-        "wrong_layer": [by("key", "query"), by("key", "key"), by("query", "query")],
-        "no_mask": [like(mask=False)],
+        "no_norm": [
+            like(lambda norm, x, w: x, lambda norm, x, w: x - w),
+            like(whole, lambda norm, x, w: x - w),
+            like(lambda norm, x, w: x, cut),
+        ],
+        "wrong_layer": [like(layers=pair) for pair in (("key", "query"), ("key", "key"), ("query", "query"))],
+        "no_mask": [like(finish=weights_of)],
         "mask_after_softmax": [
-            with_scores(lambda scores: scores.softmax(dim=-1).tril()),
+            with_scores(lambda s: s.softmax(dim=-1).tril()),
             with_scores(lambda s: (late := s.softmax(dim=-1).tril()) / late.sum(dim=-1, keepdim=True)),
         ],
-        "mask_not_minus_infinity": [with_scores(lambda scores: scores.tril().softmax(dim=-1))],
+        "mask_not_minus_infinity": [with_scores(lambda s: s.tril().softmax(dim=-1))],
         "excludes_itself": [
-            with_scores(
-                lambda s: s.masked_fill(torch.ones_like(s).triu(0).bool(), -math.inf).softmax(dim=-1)
-            ),
+            with_scores(lambda s: hidden(s, 0).softmax(dim=-1)),
             with_scores(lambda s: s.softmax(dim=-1).tril(-1)),
         ],
         "half_cut": [
-            like(whole, lambda x, w: x - w / 2),
-            like(whole, lambda x, w: x - 2 * w),
-            like(whole, lambda x, w: w - x),
+            like(whole, lambda norm, x, w: norm(x - w / 2)),
+            like(whole, lambda norm, x, w: norm(x - 2 * w)),
+            like(whole, lambda norm, x, w: norm(w - x)),
         ],
-        "norm_twice": [behind_the_norm(lambda norm, x, w: norm(norm(x - w)))],
-        "mean_over_heads": [lambda *given: {"row weights": like()(*given)["row weights"].mean(1)}],
-        "difference_returned": [
-            lambda *given, sign=sign: {
-                "row weights": sign
-                * (like()(*given)["row weights"] - like(whole, whole)(*given)["row weights"])
-            }
-            for sign in (1, -1)
-        ],
+        "norm_twice": [like(whole, lambda norm, x, w: norm(norm(x - w)))],
+        "mean_over_heads": [like(finish=lambda query, key: causal(query, key).mean(1))],
+        "difference_returned": [difference(1), difference(-1)],
         "not_split": [like(split=lambda x, heads: x[:, None]), like(split=lambda x, heads: x)],
         "heads_interleaved": [like(split=lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2))],
-        "scaled_by_d": [like(scale=lambda d, h: 1 / math.sqrt(d // h))],
-        "mask_inverted": [with_scores(lambda scores, k=k: inverted(scores, k)) for k in (0, -1)],
-        "softmax_over_queries": [with_scores(lambda scores: hidden(scores).softmax(dim=-2))],
-        "no_softmax": [with_scores(hidden), with_scores(lambda scores: scores.tril())],
-        "no_scaling": [like(scale=lambda d, h: math.sqrt(d // h))],
-        "scaled_by_hidden_size": [like(scale=lambda d, h: h**-0.5)],
+        "scaled_by_d": [like(divisor=lambda d, h: d)],
+        "mask_inverted": [
+            with_scores(lambda s, k=k: without(s, lambda ones: ones.tril(k)).softmax(dim=-1)) for k in (0, -1)
+        ],
+        "softmax_over_queries": [with_scores(lambda s: hidden(s).softmax(dim=-2))],
+        "no_softmax": [with_scores(hidden), with_scores(torch.tril)],
+        "no_scaling": [like(divisor=lambda d, h: 1)],
+        "scaled_by_hidden_size": [like(divisor=lambda d, h: math.sqrt(d * h))],
         "view_without_transpose": [
             like(split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads))
         ],
         "other_divisor": [
-            *(like(scale=lambda d, h, by=by: math.sqrt(d // h) / by(d // h)) for by in OTHER_DIVISORS),
-            *(
-                like(scale=lambda d, h, by=by: math.sqrt(d // h) / by(d, h))
-                for by in (lambda d, h: h, lambda d, h: math.sqrt(h))
-            ),
-            *(like(scale=lambda d, h, by=by: math.sqrt(d // h) / by) for by in (8, 4, 64)),
+            *(like(divisor=lambda d, h, by=by: by(d)) for by in OTHER_DIVISORS),
+            like(divisor=lambda d, h: h),
+            like(divisor=lambda d, h: math.sqrt(h)),
+            *(like(divisor=lambda d, h, by=by: by) for by in (8, 4, 64)),
         ],
     }
     trials = []

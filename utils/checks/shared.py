@@ -259,12 +259,29 @@ def wrong_attention():
 LARGE_SCORES = "overflow_on_large_scores", "mask_after_softmax", "renormalised_after_softmax"
 
 
+def remembered(function):
+    """Return the function that computes its answer once for the same inputs: the trials come back for each formula."""
+    known = {}
+
+    def compute(*inputs):
+        place = tuple(map(id, inputs))
+        if place not in known:
+            known[place] = (
+                inputs,
+                function(*inputs),
+            )  # with the inputs, so that no other object gets their ids
+        return known[place][1]
+
+    return compute
+
+
 def where_it_shows(mistakes, right, large):
     """Return misconceptions that foresee an answer only where their output is not the right one.
 
     Else a mistake in what comes behind a right output would get the name of a misconception that does not show here.
     Where the inputs are large (`large(*inputs)`), many mistakes look alike, so only those of large scores are named.
     """
+    right = remembered(right)
 
     def only(name, like):
         def compute(*inputs):
