@@ -133,7 +133,7 @@ def about(path: Path) -> dict:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     text = "".join(cells[1]["source"])
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
-    taken = minutes(cells)
+    taken = {part: 5 * round(count / 5) for part, count in minutes(cells).items()}
     time = f"**Time:** about {taken['reading']} minutes, exercises {taken['exercises']}"
     time += f", optional {taken['optional']}" * bool(taken["optional"])
     return taken | {
@@ -143,7 +143,7 @@ def about(path: Path) -> dict:
     }
 
 
-def minutes(cells: list[dict]) -> dict[str, int]:
+def minutes(cells: list[dict]) -> dict[str, float]:
     """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, its exercises as they say,
     and the sections with "(optional)" in their heading, which reading leaves out."""
     words, lines = {"reading": 0, "optional": 0}, {"reading": 0, "optional": 0}
@@ -165,8 +165,8 @@ def minutes(cells: list[dict]) -> dict[str, int]:
             words[part] += len(text.split())
         else:
             lines[part] += sum(bool(line.strip()) for line in text.splitlines())
-    taken = {part: 5 * round((words[part] / 130 + lines[part] / 10) / 5) for part in words}
-    return {"reading": taken["reading"], "exercises": practice, "optional": taken["optional"]}
+    taken = {part: words[part] / 130 + lines[part] / 10 for part in words}
+    return taken | {"exercises": practice}
 
 
 def badge(path: Path, images: str = "../images") -> str:
