@@ -16,7 +16,7 @@ import playwright.sync_api
 import pytest
 import torch
 from PIL import Image, ImageColor
-from view_samples import HOSTILE, Words, load, names, pair, small_bert, stacks, weights
+from view_samples import HOSTILE, SENTENCES, Words, load, names, pair, small_bert, stacks, weights
 
 from utils.views import head_view, model_view, neuron_view
 from utils.views.sheets import Box, Cells, Fan, Text, _font
@@ -234,8 +234,7 @@ def colours_of_bertviz():
 def test_cells_have_bertvizs_colours(neurons):
     """In its page a cell is as opaque as tanh(|number| / 4), in one colour from 0 on and in another below."""
     view, query, key = neurons
-    scores = (key @ query[3] / 6**0.5)[:, None]
-    expected = [row for token in zip(key, query[3] * key, scores, strict=True) for row in token] + [query[3]]
+    expected = [*query, *(row for token in zip(key, query[3] * key, strict=True) for row in token)]
     assert torch.cat([row.sign() for row in expected]).unique().tolist() == [-1, 1]
     picture, colours = image(view), colours_of_bertviz()
     for strip, numbers in zip(shapes(view, Cells), expected, strict=True):
@@ -245,14 +244,17 @@ def test_cells_have_bertvizs_colours(neurons):
             assert np.abs(pixel(picture, view, x, strip.y + 10) - colour).max() < 8, (index, number)
 
 
-def test_softmax_is_shown_in_digits_and_as_bertvizs_shades(neurons):
+def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(neurons):
+    """The square of a score is as opaque as a cell."""
     view, query, key = neurons
     scores = key @ query[3] / 6**0.5
     weights = torch.softmax(scores, dim=0).tolist()
+    squares = [box.opacity for box in shapes(view, Box) if box.width == box.height == 22]
+    assert squares == pytest.approx(torch.tanh(scores.abs() / 4).tolist(), abs=1e-5)
     rows = {}
     for text in shapes(view, Text):
-        rows.setdefault(text.y, []).append((text.x, text.text))
-    rows = [[text for _, text in sorted(rows[y])] for y in sorted(rows)[3:]]  # below the headings
+        rows.setdefault((text.y - 42) // 26, []).append((text.x, text.text))
+    rows = [[text for _, text in sorted(rows[row])] for row in range(5)]
     words = ("w0", "w5", "w6", "w7", "w1")
     for row, word, score, weight in zip(rows, words, scores.tolist(), weights, strict=True):
         assert row == [word, f"{score:.2f}", f"{weight:.3f}", word]
@@ -267,11 +269,13 @@ def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weig
     connector = ImageColor.getrgb(colours_of_bertviz()["connector"])
     parts = [box for box in shapes(view, Box) if ImageColor.getrgb(box.colour) == connector]
     expected = torch.tanh(1.8 * torch.softmax(key @ query[3] / 6**0.5, dim=0)).tolist()
-    strips = [strip.y + 10 for strip in shapes(view, Cells) if len(strip.colours) == 6]
+    assert [part.opacity for part in parts[:5]] == [1] * 5  # from the token to its query, and around it
+    middles = [strip.y + 13 for strip in shapes(view, Cells)]
     for i, strong in enumerate(expected):
-        first, down, last = parts[3 * i : 3 * i + 3]
-        assert [part.opacity for part in (first, down, last)] == pytest.approx([strong] * 3, abs=1e-5)
-        assert first.y + 1 == strips[-1] and last.y + 1 == strips[2 * i]  # from the query's row to the key's
+        own = parts[5 + 14 * i : 19 + 14 * i]  # three lines, three across, and two frames of four sides
+        assert [part.opacity for part in own] == pytest.approx([strong] * 14, abs=1e-5)
+        first, down, last = own[:3]
+        assert first.y + 1 == middles[3] and last.y + 1 == middles[i]  # from the query's row to the key's
         assert first.x + first.width >= down.x and last.x <= down.x + down.width
         ends = sorted([first.y + first.height, last.y + last.height])
         assert down.height == pytest.approx(max(0, ends[1] - ends[0] - 2))
@@ -373,7 +377,7 @@ def test_colours_of_a_png_are_those_that_were_composed():
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
-@pytest.mark.parametrize("kind", ["head", "heads", "model"])
+@pytest.mark.parametrize("kind", ["head", "heads", "model", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path):
     """Lines and tokens of the real model: the mean distance of their colours is below 1 (CIE76)."""
     tokenizer, model = load()
@@ -382,6 +386,9 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path):
         "head": lambda: head_view(attention, tokens, display_mode="light", layer=3, heads=[1]),
         "heads": lambda: head_view(attention, tokens, display_mode="light"),
         "model": lambda: model_view(attention, tokens, display_mode="light"),
+        "neuron": lambda: neuron_view(
+            model, tokenizer, *SENTENCES, display_mode="light", layer=2, head=1, token=3
+        ),
     }[kind]()
     view.sheet.sharpness = 2  # a whole number, so that the page's canvas too has whole pixels
     with playwright.sync_api.sync_playwright() as play:
@@ -389,11 +396,11 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path):
         window = {"width": round(view.sheet.width) + 16, "height": 1500}
         page = browser.new_page(viewport=window, device_scale_factor=2)
         page.goto(view.save(tmp_path / "view.html").as_uri())
-        page.wait_for_selector("#vis canvas", state="attached")
+        page.wait_for_selector("#vis canvas, #vis .where", state="attached")
         shown = Image.open(io.BytesIO(page.locator("#vis").screenshot())).convert("RGB")
         browser.close()
     below = (
-        0 if kind == "model" else shapes(view, Fan)[0].top - 22.5 / 2 - 24
+        shapes(view, Fan)[0].top - 22.5 / 2 - 24 if kind.startswith("head") else 0
     )  # menus and squares stand above
     picture = image(view)
     picture = picture.crop((0, round(2 * below), picture.width, picture.height))

@@ -3,7 +3,7 @@
 Each function draws at the places of the page, in its pixels, and returns a `Sheet`, which becomes a PNG, SVG or PDF.
 """
 
-from math import ceil, log2
+from math import ceil, log2, tanh
 
 import numpy as np
 
@@ -16,9 +16,9 @@ HEIGHT, SIZE, BASE = 22.5, 15, 15
 ONE, MANY = (500, 178), (370, 112)
 SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
-QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 934, 200
+QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 200
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
-CONNECTOR = "#0000ff"
+CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
 
 
 def draw_heads(panels, layer, heads):
@@ -101,37 +101,36 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
     # (tokens, head_dim)
     query, key = (vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key))
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
-    rows = max(len(query_tokens), len(key_tokens))
-    sheet = Sheet(1112, TOP + ROW * rows + 10, 2)
+    sheet = Sheet(1112, TOP + ROW * max(len(query_tokens), len(key_tokens)) + 8, 2)
     kind = "" if stack.name == "All" else f", {stack.name}"
     sheet.add(
-        Text(115, 17, f"layer {layer}, head {head}", 13, "right"),
-        Text(115, 37, f"(index){kind}", 11, "right"),
+        Text(112, 18, f"layer {layer}, head {head}", 13, "right"),
+        Text(112, 36, f"(index){kind}", 11, "right"),
     )
-    for x, name in ((QUERY, "query q"), (KEY, "key k"), (PRODUCT, "q × k (each number)")):
-        sheet.add(Text(x + VECTOR / 2, 18, name, SIZE, "center"))
-        sheet.add(*(Text(x + place, 37, str(index), 11, "center") for index, place in _ticks(query.shape[1])))
-    sheet.add(Text(SCORE, 18, "q·k", SIZE), Text(SCORE, 37, _formula(stack, layer), 11))
-    sheet.add(Text(SOFTMAX + 6, 18, "softmax", SIZE))
-    middles = [TOP + ROW * row + 10 for row in range(rows)]
-    sheet.add(Box(0, middles[chosen] - 11, 120, 22, "#e5e5e5"))
-    sheet.add(
-        *(Text(115, y + 5, token, SIZE, "right") for y, token in zip(middles, query_tokens, strict=False))
-    )
-    for row, (y, token) in enumerate(zip(middles, key_tokens, strict=False)):
+    for x, name in ((213, "Query q"), (455.5, "Key k"), (635.5, "q × k (elementwise)"), (826.5, "q ∙ k")):
+        sheet.add(Text(x, 18, name, 16))
+    sheet.add(Text(925, 18, "Softmax", 16), Text(826.5, 36, _formula(stack, layer), 11))
+    for x in (QUERY, KEY, PRODUCT):
+        sheet.add(*(Text(x + place, 37, str(index), 10, "center") for index, place in _ticks(query.shape[1])))
+    for row, token in enumerate(query_tokens):
+        y, style = TOP + ROW * row, {}
+        if row == chosen:
+            sheet.add(Box(0, y - 1, 120, ROW, "#e5e5e5"))
+            style = {"style": "bold", "colour": "black"}
+        sheet.add(
+            Text(110, y + 15, token, SIZE, "right", **style), *_draw_vector(QUERY, y, query[row], border=21)
+        )
+    for row, token in enumerate(key_tokens):
+        y = TOP + ROW * row
         sheet.add(*_draw_vector(KEY, y, key[row]))
         if stack.is_masked(layer, head, chosen, row):
-            sheet.add(Text(PRODUCT + VECTOR / 2, y + 5, "masked", 13, "center", colour="dimgray"))
+            sheet.add(Text(PRODUCT + VECTOR / 2, y + 16, "masked", 12, "center", colour="dimgray"))
         else:
-            sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]))
-            sheet.add(*_draw_vector(SCORE, y, scores[row : row + 1], width=20))
-            sheet.add(Text(SCORE + 26, y + 5, f"{scores[row]:.2f}", 13))
-        sheet.add(Text(SOFTMAX + 40, y + 5, f"{weights[row]:.3f}", 13, "right"))
-        sheet.add(Box(SOFTMAX + 50, y - 11, 120, 22, "#478be8", float(weights[row])))
-        sheet.add(Text(SOFTMAX + 54, y + 5, token, SIZE))
-    sheet.add(*_draw_vector(QUERY, middles[chosen], query[chosen]))
-    for y, weight in zip(middles, weights, strict=False):
-        sheet.add(*_join(QUERY + VECTOR + 1, middles[chosen], KEY - 1, y, float(np.tanh(1.8 * weight))))
+            sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]), *_draw_score(y, scores[row]))
+        sheet.add(Text(978, y + 16, f"{weights[row]:.3f}", 12, "right"))
+        sheet.add(Box(SOFTMAX, y - 1, 120, ROW, "#478be8", float(weights[row])))
+        sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE))
+    sheet.add(*_connect(TOP + ROW * chosen, weights))
     return sheet
 
 
@@ -149,24 +148,51 @@ def _formula(stack, layer):
     return " ".join(part for part in (scaled, capped, "+ bias" if stack.has_bias else "") if part)
 
 
-def _join(x, y, end, beside, strong):
-    """Return the three parts of a line from (x, y) to (end, beside): across, down or up, and across."""
-    middle, half = (x + end) / 2, LINE / 2
-    up, down = sorted((y, beside))
-    style = {"colour": CONNECTOR, "opacity": strong}
+def _connect(chosen, weights):
+    """Return the lines from the chosen query, at y = chosen, to each key, and the frames around vectors."""
+    x, elbow, half = QUERY + VECTOR + 1, 363.75, LINE / 2
+    shapes = [
+        Box(120, chosen + 12, 23, LINE, CONNECTOR),
+        *_frame(QUERY - 1, chosen, VECTOR + 2, 21, LINE, CONNECTOR),
+    ]
+    for row, weight in enumerate(weights.tolist()):
+        y, style = TOP + ROW * row, {"colour": CONNECTOR, "opacity": tanh(1.8 * weight)}
+        # Across from the query, up or down, and across to the key.
+        up, down = sorted((chosen, y))
+        shapes += [
+            Box(x, chosen + 12, elbow + half - x, LINE, **style),
+            Box(elbow - half, up + 14, LINE, max(0, down - up - LINE), **style),
+            Box(elbow + half if y == chosen else elbow - half, y + 12, KEY - 3 - elbow + half, LINE, **style),
+        ]
+        for start, end in ((583.5, 606.5), (809.5, 832.5), (900.5, 927.5)):
+            shapes.append(Box(start, y + 12, end - start, LINE, **style))
+        for start in (KEY, PRODUCT):
+            shapes += _frame(start - 1, y, VECTOR + 3, 21, LINE, **style)
+    return shapes
+
+
+def _frame(x, y, width, height, line, colour, opacity=1):
+    """Return the four sides of a rectangle, drawn along its edges with a line of this width."""
+    x, y, outer = x - line / 2, y - line / 2, width + line
+    sides = ((x, y, outer, line), (x, y + height, outer, line), (x, y + line, line, height - line))
+    return [Box(*side, colour, opacity) for side in (*sides, (x + width, y + line, line, height - line))]
+
+
+def _draw_score(y, score):
+    """Return a score as a square and in digits."""
+    colours = BLUE if score >= 0 else ORANGE
+    colour = "#{:02x}{:02x}{:02x}".format(*colours)
+    edges = _frame(SCORE, y, 22, 22, 1.2, colour, max(tanh(abs(score) / 2), 0.35))
     return (
-        Box(x, y - half, middle + half - x, LINE, **style),
-        Box(middle - half, up + half, LINE, max(0, down - up - LINE), **style),
-        Box(
-            middle + half if y == beside else middle - half, beside - half, end - middle + half, LINE, **style
-        ),
+        Box(SCORE, y, 22, 22, colour, tanh(abs(score) / 4)),
+        *edges,
+        Text(SCORE + 28, y + 16, f"{score:.2f}", 12),
     )
 
 
-def _draw_vector(x, y, numbers, width=VECTOR):
+def _draw_vector(x, y, numbers, border=20):
     """Return numbers as a strip of cells, with bertviz's colours: the opacity of a cell is tanh(|number| / 4)."""
-    blue, orange = np.array([12, 54, 216]) / 255, np.array([255, 99, 24]) / 255
     numbers = numbers[:, None]  # (head_dim, 1)
     strong = np.tanh(np.abs(numbers) / 4)
-    colours = strong * np.where(numbers >= 0, blue, orange) + (1 - strong)  # (head_dim, 3), over white
-    return Box(x - 0.5, y - 10.5, width + 1, 21, "#bbbbbb"), Cells(x, y - 10, width, 20, colours)
+    colours = strong * np.where(numbers >= 0, BLUE, ORANGE) / 255 + (1 - strong)  # (head_dim, 3), over white
+    return *_frame(x - 1, y, VECTOR + 2, border, 1, "#eeeeee"), Cells(x, y, VECTOR, 20, colours)
