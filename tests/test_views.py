@@ -415,6 +415,14 @@ def test_neuron_view_says_what_it_shows_and_opens_with_the_token_that_is_given()
     assert data_of(view)["chosen"] is None and "query 'w5' (index 1) in the picture" in str(view)
 
 
+def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
+    chosen = torch.tensor([[0.1, 0.5, 0.4]]).topk(2)
+    view = head_view(weights(), map(str, range(4)), layer=chosen.indices[0, 1] - 1, heads=chosen.indices[0])
+    data = data_of(view)
+    assert (data["layer"], data["heads"], data["attention"][0]["left_text"]) == (1, [1, 2], list("0123"))
+    assert data_of(head_view(weights(), names(4), heads=torch.tensor(2)))["heads"] == [2]
+
+
 # --- what is refused
 
 A, T, BERT = weights(), names(4), small_bert()
@@ -483,6 +491,10 @@ REFUSED = [
     ("layer -1", lambda: head_view(A, T, layer=-1), ValueError, "index -1.*0 to 1"),
     ("layer '1'", lambda: head_view(A, T, layer="1"), TypeError, "layer.*'1'"),
     ("layer True", lambda: head_view(A, T, layer=True), TypeError, "layer.*True"),
+    ("layer 1.7 in a tensor", lambda: head_view(A, T, layer=torch.tensor(1.7)), TypeError, r"tensor\(1\.7"),
+    ("heads that are a number", lambda: head_view(A, T, heads=1.5), TypeError, r"heads.*1\.5"),
+    ("layers in a generator", lambda: head_view((one for one in A), T), TypeError, "the type generator"),
+    ("nothing to draw", lambda: head_view([torch.zeros(1, 0, 4, 4)], T), ValueError, r"\(1, 0, 4, 4\)"),
     ("head 3 of 3", lambda: head_view(A, T, heads=[3]), ValueError, "index 3.*3 heads.*0 to 2"),
     ("no heads", lambda: head_view(A, T, heads=[]), ValueError, "heads"),
     ("B at 0", lambda: head_view(A, T, sentence_b_start=0), ValueError, "is 0.*1 and 3"),

@@ -74,17 +74,8 @@ def head_view(
 
     A weight is kept within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
-    panels = read_panels(
-        attention,
-        tokens,
-        sentence_b_start,
-        prettify_tokens,
-        encoder_attention=encoder_attention,
-        decoder_attention=decoder_attention,
-        cross_attention=cross_attention,
-        encoder_tokens=encoder_tokens,
-        decoder_tokens=decoder_tokens,
-    )
+    stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
+    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
     warn_if_slow(panels)
     num_layers, num_heads = panels[0].weights.shape[:2]
     layers = read_indices("include_layers", include_layers, num_layers)
@@ -127,17 +118,8 @@ def model_view(
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together,
     and when there are more lines than a browser can draw.
     """
-    panels = read_panels(
-        attention,
-        tokens,
-        sentence_b_start,
-        prettify_tokens,
-        encoder_attention=encoder_attention,
-        decoder_attention=decoder_attention,
-        cross_attention=cross_attention,
-        encoder_tokens=encoder_tokens,
-        decoder_tokens=decoder_tokens,
-    )
+    stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
+    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
     num_layers, num_heads = panels[0].weights.shape[:2]
     layers = read_indices("include_layers", include_layers, num_layers)
     heads = read_indices("include_heads", include_heads, num_heads)

@@ -1,5 +1,6 @@
 """What a view draws, read from its arguments: panels of weights with their tokens, and indices. Misfits are refused."""
 
+import operator
 import warnings
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,8 @@ from .tokens import prettify, special_indices, word_numbers
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
 MOST_GRID_LINES = 400_000  # of the model view, which draws every head at once
+# The arguments of a view that an encoder-decoder has in place of others.
+STACKS = ("encoder_attention", "decoder_attention", "cross_attention", "encoder_tokens", "decoder_tokens")
 NO_WEIGHTS = (
     "The model returned no attention weights. "
     'Load it with attn_implementation="eager" and call it with output_attentions=True.'
@@ -27,12 +30,22 @@ class Panel:
     sides: dict = field(default_factory=dict)  # which tokens make a word and which are special, for the page
 
 
-def read_panels(attention, tokens, sentence_b_start, prettify_tokens, **stacks):
-    """Return the panels of a view: one, or for an encoder-decoder one for each kind of attention."""
+def read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks):
+    """Return the panels of a view: one, or for an encoder-decoder one for each kind of attention among its `stacks`."""
+    stacks = dict(zip(STACKS, stacks, strict=True))
     if all(value is None for value in stacks.values()):
         return [_read_panel("All", "attention", attention, prettify_tokens, tokens=tokens)]
     _require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
-    return _encoder_decoder_panels(prettify_tokens, **stacks)
+    encoder, decoder = ({name: stacks[name]} for name in STACKS[3:])
+    panels = [
+        _read_panel(
+            argument.partition("_")[0].capitalize(), argument, stacks[argument], prettify_tokens, **lists
+        )
+        for argument, lists in zip(STACKS, (encoder, decoder, decoder | encoder), strict=False)
+        if stacks[argument] is not None
+    ]
+    _require_same_heads(panels)
+    return panels
 
 
 def _read_panel(name, argument, attention, prettify_tokens, **tokens):
@@ -46,30 +59,6 @@ def _read_panel(name, argument, attention, prettify_tokens, **tokens):
         sides |= {f"{side}_words": word_numbers(names), f"{side}_special": special_indices(names)}
     shown = [prettify(names) if prettify_tokens else names for names in lists]
     return Panel(name, weights, shown[0], shown[-1], {key: value for key, value in sides.items() if value})
-
-
-def _encoder_decoder_panels(
-    prettify_tokens,
-    encoder_attention,
-    decoder_attention,
-    cross_attention,
-    encoder_tokens,
-    decoder_tokens,
-):
-    """Return a panel for each kind of attention that is given."""
-    encoder, decoder = {"encoder_tokens": encoder_tokens}, {"decoder_tokens": decoder_tokens}
-    given = (
-        ("Encoder", encoder_attention, encoder),
-        ("Decoder", decoder_attention, decoder),
-        ("Cross", cross_attention, decoder | encoder),
-    )
-    panels = [
-        _read_panel(name, f"{name.lower()}_attention", attention, prettify_tokens, **tokens)
-        for name, attention, tokens in given
-        if attention is not None
-    ]
-    _require_same_heads(panels)
-    return panels
 
 
 def choose(panel, layers, heads=None):
@@ -97,13 +86,15 @@ def warn_if_slow(panels):
 
 def _read_weights(attention, name):
     """Return one tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
-    if attention is None or len(attention) == 0 or any(layer is None for layer in attention):
-        raise ValueError(NO_WEIGHTS)
     if isinstance(attention, torch.Tensor):
         raise TypeError(
             f"{name} is one tensor of shape {tuple(attention.shape)}; it must be a list with a tensor for each layer. "
             f"{_of_one_layer(attention)}"
         )
+    if not isinstance(attention, tuple | list | None):
+        raise TypeError(f"{name} is of the type {type(attention).__name__}: pass outputs.{name}s as it is.")
+    if not attention or any(layer is None for layer in attention):
+        raise ValueError(NO_WEIGHTS)
     if all(
         isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
     ):
@@ -119,6 +110,8 @@ def _read_weights(attention, name):
             f"A layer of {name} has the shape {shapes[0]}; it must be (1, heads, query, key). "
             f"{_of_one_layer(attention[0])}"
         )
+    if 0 in shapes[0]:
+        raise ValueError(f"A layer of {name} has the shape {shapes[0]}, so there is nothing to draw.")
     if len(set(shapes)) > 1:
         other = next(shape for shape in shapes if shape != shapes[0])
         raise ValueError(f"Every layer must have the same shape, but {name} holds {shapes[0]} and {other}.")
@@ -152,33 +145,34 @@ def _of_one_layer(weights):
 
 def read_tokens(tokens, name, attention_name):
     """Return a list of texts. Raises TypeError for what is none."""
-    if tokens is None or isinstance(tokens, str) or not all(isinstance(token, str) for token in tokens):
+    texts = list(tokens) if hasattr(tokens, "__iter__") and not isinstance(tokens, str) else [None]
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError(
             f"{attention_name} needs {name}: a list of strings, one for each position. "
             "tokenizer.convert_ids_to_tokens(input_ids[0]) makes it. The patches of an image have no text: name them, "
             'for example ["[CLS]", *(f"{row},{column}" for row in range(14) for column in range(14))].'
         )
-    return list(tokens)
+    return texts
 
 
 def read_index(name, index, count):
     """Return an index of `count` layers, heads or tokens as an int."""
-    if isinstance(index, bool) or not hasattr(index, "__index__"):
-        raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.")
+    index = _whole(name, index)
     if not 0 <= index < count:
         what = next(what for what in ("layer", "head", "token") if what in name) + "s"
         there = "The text" if what == "tokens" else "The model"
         raise ValueError(
             f"{name}: index {index} is out of range. {there} has {count} {what}, with indices 0 to {count - 1}."
         )
-    return int(index)
+    return index
 
 
 def read_indices(name, indices, count):
     """Return a list of indices, each once. None means all, and a single number means a list of one."""
     if indices is None:
         return list(range(count))
-    indices = [indices] if hasattr(indices, "__index__") else list(indices)
+    many = hasattr(indices, "__iter__") and getattr(indices, "ndim", 1)  # a tensor may hold a single number
+    indices = list(indices) if many else [indices]
     if not indices:
         raise ValueError(f"{name} is empty, so there is nothing to draw. Leave it out to see all.")
     return list(dict.fromkeys(read_index(name, index, count) for index in indices))
@@ -186,14 +180,21 @@ def read_indices(name, indices, count):
 
 def read_sentence_b_start(start, count):
     """Return where sentence B starts among `count` tokens."""
-    if isinstance(start, bool) or not hasattr(start, "__index__"):
-        raise TypeError(f"sentence_b_start takes a whole number, not {start!r}.")
+    start = _whole("sentence_b_start", start)
     if not 0 < start < count:
         raise ValueError(
-            f"sentence_b_start is {int(start)}, but sentence B must start between 1 and {count - 1}. "
+            f"sentence_b_start is {start}, but sentence B must start between 1 and {count - 1}. "
             "Leave it out when there is no sentence B."
         )
-    return int(start)
+    return start
+
+
+def _whole(name, index):
+    """Return an index as an int. A bool is none, nor is a tensor of several numbers."""
+    try:
+        return operator.index(index if not isinstance(index, bool) else None)
+    except TypeError:
+        raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.") from None
 
 
 def _require_no_other(stacks, **single):

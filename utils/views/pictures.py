@@ -8,6 +8,7 @@ from math import ceil, log2, tanh
 import numpy as np
 
 from .ink import LINE, colour, opacity, strength
+from .panels import most_tokens
 from .sheets import Box, Cells, Fan, Sheet, Text
 
 # The head view: the height of a token's row, the text's size, and where its first letters stand.
@@ -24,7 +25,7 @@ CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
 def draw_heads(panels, layer, heads):
     """Draw the chosen heads of one layer as lines, panel beside panel, below a numbered square for every head."""
     width, side = ONE if len(panels) == 1 else MANY
-    count = max(max(panel.weights.shape[2:]) for panel in panels)
+    count = most_tokens(panels)
     squares, top = _draw_squares(panels[0].weights.shape[1], heads, width * len(panels))
     # A token is a whole number of pixels high. Long texts get fewer of them, for the sake of time and size.
     sharpness = (32 if count <= 64 else 30) / HEIGHT

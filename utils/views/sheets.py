@@ -1,7 +1,8 @@
 """A drawing as a list of shapes in pixels of the page, and the files that it becomes: PNG, SVG and PDF.
 
 Each shape knows two ways to be drawn: `paint` into an image, by `strokes`, and `plot` on a plot of matplotlib, which
-writes the files that hold lines and not pixels. matplotlib is imported only for these.
+writes the files that hold lines and not pixels. matplotlib is imported only for these: its import takes over a second,
+and its pixels up to three times as long as `strokes`.
 """
 
 import io
@@ -88,7 +89,7 @@ class Fan:
     right: float
     top: float  # the middle of the first token
     step: float  # from a token to the next; times the sharpness of the sheet a whole number
-    width: float = 2
+    width: float
 
     def paint(self, image, sharpness):
         left, right, top, step, width = (
