@@ -171,9 +171,8 @@ def _sentence_b_start(inputs):
     if 1 not in sentences:
         raise ValueError("The tokenizer does not say where sentence B begins. Leave sentence_b out.")
     end_of_a = len(sentences) - sentences[::-1].index(0)
-    return min(
-        end_of_a + 1, sentences.index(1)
-    )  # RoBERTa has two separators: the first is A's, as in bertviz
+    # RoBERTa has two separators: the first is A's, as in bertviz.
+    return min(end_of_a + 1, sentences.index(1))
 
 
 def _known(model, inputs):

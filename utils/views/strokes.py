@@ -83,9 +83,8 @@ def _sum_logs(opacities, left, right, top, step, width):
     heads, queries, keys = opacities.shape
     edge = int(np.ceil(width / 2)) + 1
     first, row = int(left) - edge, int(np.floor((top - edge) / step))
-    along = (
-        np.arange(first, int(right) + edge + 1)[:, None] + 0.5 - left
-    )  # (columns, 1), to the middle of a column
+    # (columns, 1): to the middle of a column.
+    along = np.arange(first, int(right) + edge + 1)[:, None] + 0.5 - left
     count = max(queries, keys) + 2  # rows of tokens
     steepest = np.hypot(1, max(queries, keys) * step / (right - left))
     pad = queries + keys + int((width + 1) * steepest / step) + 4
@@ -128,10 +127,8 @@ def _sort_lines(opacities, pad):
     # Of each head and those after it together: (curves, heads, query, key).
     shares = np.stack([np.interp(opacities, np.arange(256) / 255, share) for share in _shares()])
     shares = shares[:, ::-1].cumsum(1)[:, ::-1].astype(np.float32)
-    curves, offsets = (
-        np.repeat(CURVES, queries + keys - 1),
-        np.tile(np.arange(1 - queries, keys), len(CURVES)),
-    )
+    curves = np.repeat(CURVES, queries + keys - 1)
+    offsets = np.tile(np.arange(1 - queries, keys), len(CURVES))
     lines = np.zeros((len(CURVES), queries + keys - 1, queries + 2 * pad, heads), np.float32)
     for place, offset in enumerate(range(1 - queries, keys)):
         found = shares.diagonal(offset, 2, 3).swapaxes(1, 2)
@@ -160,9 +157,8 @@ def _shares():
     coverage = np.linspace(0, 1, 65)[:, None]
     opacities = np.minimum(np.arange(256) / 255, CURVES[-1])
     curves, wanted = (np.log1p(-np.asarray(which) * coverage) for which in (CURVES, opacities))
-    shares = np.linalg.solve(
-        *(np.einsum("ci,cj->ij", curves, other) for other in (curves, wanted))
-    )  # least squares
+    # Least squares.
+    shares = np.linalg.solve(*(np.einsum("ci,cj->ij", curves, other) for other in (curves, wanted)))
     # The faint ones, which are nearly all, take the first alone.
     faint = opacities < CURVES[0]
     shares[:, faint] = wanted[-1, faint] / curves[-1, :1] * np.eye(len(CURVES))[:, :1]
