@@ -424,15 +424,19 @@ def test_save_writes_what_the_suffix_says(tmp_path):
     )  # 100 pixels are an inch of 72 points
     texts = [part.text for part in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert {"é", "<b>", "c", "d", "query", "key", "0", "1"} <= set(texts)
-    lines = [part.get("style", "") for part in drawing.iter("{http://www.w3.org/2000/svg}path")]
+    paths = list(drawing.iter("{http://www.w3.org/2000/svg}path"))
     for head, colour in enumerate((BLUE, ORANGE)):
-        opacities = [
-            re.search(r"stroke-opacity: ([\d.]+)", style) for style in lines if f"stroke: {colour}" in style
-        ]
-        expected = levels(weights(heads=2)[0][0, head]) ** 2
-        assert sorted(float(found[1]) for found in opacities) == pytest.approx(
-            sorted(expected[expected >= 1 / 512]), abs=1e-5
-        )
+        drawn = {}
+        for path in paths:
+            if opacity := re.search(rf"stroke: {colour}; stroke-opacity: ([\d.]+)", path.get("style", "")):
+                left, query, right, key = (
+                    float(number) / 0.72 for number in re.findall(r"[\d.]+", path.get("d"))
+                )
+                assert (left, right) == pytest.approx((178, 322))
+                drawn[(query - 89.25) / 22.5, (key - 89.25) / 22.5] = float(opacity[1])
+        seen = (expected := levels(weights(heads=2)[0][0, head]) ** 2) >= 1 / 512
+        assert sorted(drawn) == pytest.approx(np.argwhere(seen), abs=1e-5)
+        assert [drawn[place] for place in sorted(drawn)] == pytest.approx(expected[seen], abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["view.txt", "view", "view.html.gz", ".html"])
