@@ -12,7 +12,6 @@ counted, and written there.
 
 import base64
 import itertools
-import json
 import os
 import re
 import subprocess
@@ -130,8 +129,8 @@ def write(path: Path, notebook) -> None:
 
 def about(path: Path) -> dict:
     """What README says of a notebook: title and abilities from its second cell, and the minutes that it takes."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = "".join(cells[1]["source"])
+    cells = read(path).cells
+    text = cells[1].source
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
     taken = {part: 5 * round(count / 5) for part, count in minutes(cells).items()}
     time = f"**Time:** about {taken['reading']} minutes, exercises {taken['exercises']}"
@@ -149,7 +148,7 @@ def minutes(cells: list[dict]) -> dict[str, float]:
     words, lines = {"reading": 0, "optional": 0}, {"reading": 0, "optional": 0}
     practice, practising, optional = 0, False, 0
     for cell in cells:
-        text = "".join(cell["source"])
+        text = cell["source"]
         if cell["id"] in ("navigation-top", "set-up", "navigation-bottom"):
             continue
         markdown = cell["cell_type"] == "markdown"
@@ -318,6 +317,8 @@ def main(arguments: list[str]) -> None:
         case ["publish", *address] if len(address) < 2:
             publish(address[0] if address else None)
         case ["notebooks", *names]:
+            if unknown := sorted(set(names) - {path.name[:2] for path in paths()}):
+                sys.exit(f"There is no notebook {', '.join(unknown)}.")
             generate()
             os.environ["COURSE_STATIC_VIEWS"] = "1"  # stored views are pictures: no script, nothing to trust
             os.environ.pop("COURSE_CHECKPOINT", None)  # stored numbers are those of the default model

@@ -196,7 +196,8 @@ def torch_backend():
     # The machine's own settings may lead to such a build, as in 2.13.0+cpu; else PyTorch's index has it.
     for settings in ({}, {"UV_TORCH_BACKEND": "auto"}):
         env.update(settings)
-        if b"+" in subprocess.run(command, env=env, input=torch[0].encode(), stdout=-1, stderr=-1).stdout:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        if b"+" in subprocess.run(command, env=env, input=torch[0].encode(), **pipes).stdout:
             return settings
     print("PyTorch's own index does not answer. The build of the usual one takes some GB more.", flush=True)
     return {}

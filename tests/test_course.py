@@ -74,6 +74,12 @@ def test_publish_refuses_what_is_no_address(copy, address):
     assert texts(copy) == before
 
 
+def test_notebooks_that_are_not_there_are_refused_before_any_is_run(copy, monkeypatch):
+    monkeypatch.setattr(course, "run", lambda path: pytest.fail(f"{path.name} was run"))
+    with pytest.raises(SystemExit, match="7, 99"):
+        course.main(["notebooks", "01", "99", "7"])
+
+
 def test_minutes_are_counted():
     """1,300 words and 100 lines of code make 10 + 10 minutes; exercises say theirs; an optional section ends with a
     heading of its own level."""

@@ -37,7 +37,7 @@ def test_dates_come_in_every_form_and_ordinals_end_as_in_english():
     shapes = {re.sub(r"[A-Za-z]{3,}", "w", re.sub(r"\d+", "1", text)) for text in texts}
     bare = {"w 1, 1", "w 1 1", "1 w 1", "1, w 1", "w 1th, 1", "1th w 1", "1, w 1th", "w 1th of w 1"}
     assert bare <= shapes and {f"w, {form}" for form in bare} <= shapes
-    for word in ("March", "mar", "Friday", "fri", "the "):
+    for word in ("March ", "mar ", "Friday, ", "fri, ", "the "):
         assert any(word in text for text in texts), word
     special = {"1": "st", "2": "nd", "3": "rd", "21": "st", "22": "nd", "23": "rd", "31": "st"}
     found = re.findall(r"\b(\d{1,2})([a-z]{2})\b", " ".join(texts))
@@ -172,9 +172,9 @@ def test_bar_is_shown_unless_views_are_static(static, monkeypatch, capsys):
 REFUSED = [
     ("unknown characters", lambda: encode_text("5/3/2021 ü"), ValueError, "'/', 'ü'"),
     ("no text", lambda: encode_text(2021), TypeError, "int"),
-    ("text for texts", lambda: dates.translate(small_model(), "5 may 2021"), ValueError, "'5 may 2021'"),
-    ("no texts", lambda: pad_texts([]), ValueError, "[]"),
-    ("nothing to match", lambda: dates.exact_match(small_model(), []), ValueError, "[]"),
+    ("text for texts", lambda: dates.translate(small_model(), "5 may 2021"), TypeError, "'5 may 2021'"),
+    ("no texts", lambda: pad_texts([]), ValueError, "no texts"),
+    ("nothing to match", lambda: dates.exact_match(small_model(), []), ValueError, "no texts"),
     ("no pairs", lambda: train(small_model(), []), ValueError, "make_dates()"),
     ("no steps", lambda: train(small_model(), make_dates(1, 0), steps=0), ValueError, "steps is 0"),
     ("no batch", lambda: train(small_model(), make_dates(1, 0), batch_size=0), ValueError, "batch_size is 0"),

@@ -192,7 +192,8 @@ def test_cache_ends_with_its_block_even_after_an_error():
     model, source, target = model_of(), random_ids(2, 9), random_ids(2, 4)
     before = model(source, target).logits
     with pytest.raises(KeyboardInterrupt), key_value_cache(model.decoder):
-        model.decoder(target[:, :2], model.encoder(source).last_hidden_state)
+        embedded = model.decoder.embeddings(target[:, :2])
+        model.decoder.run_layers(embedded, model.encoder(source).last_hidden_state)
         raise KeyboardInterrupt
     assert torch.equal(model(source, target).logits, before)
     first = greedy_decode(model, source)
@@ -249,8 +250,14 @@ def decode_in_a_cache():
 def change_memory():
     decoder = model_of().decoder
     with key_value_cache(decoder):
+        decoder.run_layers(torch.randn(1, 1, 24), torch.randn(1, 3, 24))
+        decoder.run_layers(torch.randn(1, 1, 24), torch.randn(1, 5, 24))
+
+
+def call_in_a_cache():
+    decoder = model_of().decoder
+    with key_value_cache(decoder):
         decoder(random_ids(1, 1), torch.randn(1, 3, 24))
-        decoder(random_ids(1, 1), torch.randn(1, 5, 24))
 
 
 ONE, NOTHING = torch.tensor([[1]]), SimpleNamespace()
@@ -273,6 +280,7 @@ REFUSED = [
     ("too many new tokens", lambda: decode(max_new_tokens=49), ValueError, "max_new_tokens is 49.* 48 "),
     ("no new tokens", lambda: decode(max_new_tokens=0), ValueError, "max_new_tokens is 0"),
     ("cache in a cache", decode_in_a_cache, ValueError, "key_value_cache"),
+    ("decoder in a cache", call_in_a_cache, ValueError, "run_layers"),
     ("another memory", change_memory, ValueError, r"\(1, 3, 24\).*\(1, 5, 24\)"),
 ]
 

@@ -242,6 +242,13 @@ def test_sentences_that_cannot_be_measured_are_counted_and_skipped_aloud(bert, c
         measure_links(Puppet(bert[0], []), bert[0], [long])
 
 
+def test_a_batch_holds_at_most_so_many_weights(bert, monkeypatch):
+    """Of the puppet's 6 heads with 4 x 4 weights a sentence, 300 weights are 3 sentences."""
+    monkeypatch.setattr(room, "MOST_WEIGHTS", 300)
+    found = room.word_attention(Puppet(bert[0], [A_DOG]), bert[0], [A_DOG] * 7)
+    assert [len(places) for places, _ in found] == [3, 3, 1]
+
+
 def test_trained_heads_beat_the_offset(bert, some_sentences):
     """The claim of notebook 10 about the default model, on a quarter of the treebank."""
     found = score_heads(bert[1], bert[0], some_sentences).drop_duplicates("relation").set_index("relation")
@@ -270,6 +277,15 @@ def test_pronouns_by_hand(bert):
     assert table["accuracy"][["nearest noun", "first noun"]].sum() == pytest.approx(1, abs=0.002)
     halves = room.choosing_half(np.arange(30))
     assert table.loc["nearest noun", "accuracy"] == round((~halves)[20:].sum() / 15, 3)
+
+
+def test_pronouns_of_one_sentence_that_fits_are_refused(bert):
+    """The other one is too long for the puppet: nothing would choose the head."""
+    upos, home = "PROPN VERB PROPN SCONJ PRON VERB", " home" * 60
+    fits = sentence("Tom met Ann when she came", [1, -1, 1, 5, 5, 1], upos=upos, she=2)
+    long = sentence("Tom met Ann when she came" + home, [*fits.heads, *[1] * 60], upos=upos + home, she=2)
+    with pytest.raises(ValueError, match="one sentence"):
+        score_pronouns(Puppet(bert[0], [fits]), bert[0], [fits, long])
 
 
 def test_pronouns_count_only_with_a_choice_and_a_right_candidate():
@@ -364,6 +380,7 @@ REFUSED = [
     ("a name", lambda t, m: remove(m, ["3-1"]), TypeError, "3-1"),
     ("a float", lambda t, m: remove(m, [(1.0, 2)]), TypeError, r"1\.0"),
     ("no heads", lambda t, m: remove(m, None), TypeError, "None"),
+    ("heads in an iterator", lambda t, m: remove(m, iter([(2, 0)])), TypeError, "list of pairs"),
 ]
 
 

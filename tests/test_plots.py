@@ -139,6 +139,19 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "tables, limit, fact",
+    [
+        ({}, None, "no tables"),
+        ({"a": torch.eye(2), "b": torch.tensor([[1.0, torch.nan]])}, None, "NaN .*in b"),
+        ({"a": torch.eye(2)}, 0, "limit is 0"),
+    ],
+)
+def test_tables_that_have_no_scale_are_refused(tables, limit, fact):
+    with pytest.raises(ValueError, match=fact):
+        plot_tables(tables, limit=limit)
+
+
 @pytest.mark.parametrize("what, given, error, fact", REFUSED)
 def test_what_does_not_fit_is_refused(what, given, error, fact):
     for function in (attention_table, plot_attention):

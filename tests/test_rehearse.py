@@ -12,6 +12,7 @@ import pytest
 import rehearsal_colab as colab
 import rehearse
 from rehearsal_stage import CannotRehearse, Played, Rehearsal, clean_environment, play
+from utils.start import COLAB_LACKS, WORKS_WITH
 
 ROOT = Path(__file__).parent.parent
 
@@ -125,9 +126,7 @@ def test_last_line_counts_and_failures_end_with_1(troubles, code, last, monkeypa
 
 
 def test_colab_stand_in_holds_nothing_that_colab_lacks():
-    from utils.start import COLAB_LACKS, NOTEBOOKS_USE
-
     holds = {colab.name(line) for line in colab.COLAB_HOLDS + colab.COLAB_HOLDS_ALONE}
-    lacks = {colab.name(package) for package in COLAB_LACKS}
-    assert not holds & colab.COLAB_LACKS and lacks <= colab.COLAB_LACKS
-    assert {colab.name(package) for package in NOTEBOOKS_USE} <= holds | lacks
+    lacks = set(map(colab.name, COLAB_LACKS))
+    assert not holds & (lacks | set(colab.COLAB_LACKS_TOO))
+    assert set(map(colab.name, WORKS_WITH)) <= holds | lacks

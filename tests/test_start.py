@@ -29,7 +29,8 @@ def machine(monkeypatch):
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
-    def run(command, capture_output):  # in a notebook nothing else would keep pip silent
+    def run(command, capture_output):
+        assert capture_output, "in a notebook nothing else keeps pip silent"
         found.commands.append(command)
         if not found.returncode:
             found.lacks -= {part.split("==")[0] for part in command}

@@ -243,10 +243,10 @@ def test_imports_run_one_way():
 
 
 def test_a_room_can_be_read():
-    """Five minutes each; the engine of the checks alone may take longer."""
+    """Five minutes each."""
     for file in UTILS.rglob("*.py"):
         lines = len(file.read_text(encoding="utf-8").splitlines())
-        assert lines <= 500 or file.stem == "judge", f"{file.name} has {lines} lines"
+        assert lines <= 500, f"{file.name} has {lines} lines"
 
 
 def test_importing_utils_loads_nothing():

@@ -139,6 +139,7 @@ REFUSED = [
     ("itself as HEAD", changed(3, "\t5\t", "\t2\t"), "Line 3 has the HEAD 2"),
     ("no DEPREL", changed(3, "nsubj", "_"), "Line 3 has no DEPREL"),
     ("a circle", changed(7, "\t0\troot", "\t2\tdep"), "Line 3 leads in a circle"),
+    ("two roots", changed(3, "\t5\tnsubj", "\t0\tnsubj"), "Line 7 .*HEAD 0"),
     ("an antecedent behind the sentence", meant("7"), "Line 9 has Antecedent=7.* 1 to 6"),
     ("itself as antecedent", meant("6"), "Line 9 has Antecedent=6"),
     ("antecedent 0", meant("0"), "Line 9 has Antecedent=0"),

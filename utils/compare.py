@@ -65,7 +65,7 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
     and these are left out of the table.
 
     Raises `TypeError` or `ValueError` if the model is no `BertModel` in eval mode, or the two differ in the
-    number of layers or in dtype.
+    number of layers or in dtype, or their dtype has no tolerance and none is given.
     """
     require_comparable(encoder, model)
     tolerance = tolerance_for(tolerance, model.dtype)

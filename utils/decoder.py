@@ -20,10 +20,10 @@ from .guards import (
     require_batches,
     require_config,
     require_eval_mode,
+    require_input_ids,
     require_max_new_tokens,
     require_no_cache,
     require_same_memory,
-    require_sequence,
 )
 
 PAD, START, END = 0, 1, 2  # the ids that every vocabulary of these models begins with
@@ -95,7 +95,7 @@ class Decoder(nn.Module):
     them.
 
     Raises `TypeError` or `ValueError` for a config that lacks fields, ids that it has no vector for, more tokens
-    than positions, and a memory that does not fit.
+    than positions, a memory that does not fit, and inside a `key_value_cache`.
     """
 
     def __init__(self, config, norm_first=False):
@@ -106,7 +106,8 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps) if norm_first else nn.Identity()
 
     def forward(self, target_ids, memory, memory_mask=None):
-        require_sequence("target_ids", target_ids, self.embeddings)
+        require_no_cache(self)
+        require_input_ids(target_ids, self.embeddings, "target_ids")
         hidden_state = self.embeddings(target_ids)  # (batch, query, hidden_size)
         mask = causal_mask(target_ids.shape[1]).to(target_ids.device)
         return self.run_layers(hidden_state, memory, mask, memory_mask)
@@ -149,7 +150,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source_ids, source_mask=None):
         """Return the `EncoderOutput` of a source, and its mask in the shape that cross-attention takes."""
-        require_sequence("source_ids", source_ids, self.encoder.embeddings)
+        require_input_ids(source_ids, self.encoder.embeddings, "source_ids")
         encoded = self.encoder(source_ids, attention_mask=source_mask)
         return encoded, encoder_mask(source_mask, source_ids)  # mask (batch, 1, 1, key)
 
@@ -170,7 +171,8 @@ def key_value_cache(decoder):
     """Let the decoder's attentions keep their keys and values in this `with` block, and compute none twice.
 
     No token may look at a newer one, so what was computed for it stays as it is, and the memory stays too. It
-    is enough to run the layers on the newest token. One block is for one batch of one memory.
+    is enough to run the layers on the newest token, by `run_layers`. The decoder as a whole is refused here: its
+    embeddings would count positions from 0 at each call. One block is for one batch of one memory.
 
     It replaces `project` of each attention, the step that makes queries, keys and values. Raises `ValueError`
     if the decoder is in such a block already.

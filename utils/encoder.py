@@ -117,7 +117,7 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids, token_type_ids=None):
-        require_input_ids(input_ids, self.token, self.position)
+        require_input_ids(input_ids, self)
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
         require_token_type_ids(token_type_ids, input_ids, self.segment)
@@ -163,8 +163,9 @@ class Encoder(nn.Module):
     def from_bert(cls, model):
         """Return the twin of a `BertModel`: an encoder that computes the same, with the same weights.
 
-        It shares the memory of the weights: nothing is copied, and training one trains both.
-        `copy.deepcopy` makes a twin of its own. It is in train or eval mode as the model is.
+        It shares the memory of the weights: nothing is copied, and training one trains both. (In BERT
+        the vector of [PAD] has no gradient, by `padding_idx`; in the twin it has one.) `copy.deepcopy` makes a
+        twin of its own. It is in train or eval mode as the model is.
 
         Raises `TypeError` or `ValueError` for anything but a BERT encoder with finite weights, all of which
         find their place; the pooler (`pooler.dense`) alone is left.

@@ -221,13 +221,15 @@ def require_even(width):
         raise ValueError(f"Angles belong to pairs of numbers, but the width is {width}. Choose an even one.")
 
 
-def require_input_ids(input_ids, token, position):
-    """Refuse ids that are not (batch, seq), not in the vocabulary, or more than there are positions."""
-    require_ids("input_ids", input_ids, token, "the vocabulary has {} ids", "Use this model's own tokenizer.")
-    if position is not None and input_ids.shape[1] > position.num_embeddings:
+def require_input_ids(ids, embeddings, name="input_ids"):
+    """Refuse, by name, ids that are not (batch, seq), not in the vocabulary, or more than there are positions."""
+    advice = "Take them from what belongs to this model: its tokenizer, or pad_texts()."
+    require_ids(name, ids, embeddings.token, "the vocabulary has {} ids", advice)
+    positions = embeddings.position and embeddings.position.num_embeddings
+    if positions is not None and ids.shape[1] > positions:
         raise ValueError(
-            f"input_ids has {input_ids.shape[1]} tokens a sequence, but there are only {position.num_embeddings} "
-            f"positions. Shorten it: tokenizer(..., truncation=True, max_length={position.num_embeddings})."
+            f"{name} has {ids.shape[1]} tokens a sequence, but there are only {positions} positions. "
+            f"Shorten it; a tokenizer does so by truncation=True, max_length={positions}."
         )
 
 
@@ -324,17 +326,6 @@ def require_comparable(encoder, model):
 # ------------------------------------------------------------------------------------------ decoder and dates
 
 
-def require_sequence(name, ids, embeddings):
-    """Refuse, by name, ids that are not (batch, seq), not in the vocabulary, or more than the positions."""
-    require_ids(name, ids, embeddings.token, "the vocabulary has {} ids", "pad_texts() makes ids that fit.")
-    positions = embeddings.position.num_embeddings
-    if ids.shape[1] > positions:
-        raise ValueError(
-            f"{name} has {ids.shape[1]} tokens a sequence, but there are only {positions} positions. "
-            "Shorten it, or make a model with more max_position_embeddings."
-        )
-
-
 def require_batches(source_ids, target_ids):
     """Refuse a source and a target of unequal batches. What is no tensor is refused later, by its name."""
     source, target = (tuple(getattr(ids, "shape", ())) for ids in (source_ids, target_ids))
@@ -347,8 +338,10 @@ def require_batches(source_ids, target_ids):
 
 def require_texts(texts):
     """Refuse one text in place of several, and none."""
-    if isinstance(texts, str) or len(texts) == 0:
-        raise ValueError(f"The texts are {texts!r}. Give a list of one text or more.")
+    if isinstance(texts, str):
+        raise TypeError(f"The texts are one text, {texts!r}. Give a list, if only of this one.")
+    if len(texts) == 0:
+        raise ValueError("There are no texts. Give a list of one or more.")
 
 
 def require_text(text, vocabulary):
@@ -389,18 +382,24 @@ def require_eval_mode(model):
 
 
 def require_no_cache(decoder):
-    """Refuse a decoder whose attentions keep keys and values already."""
+    """Refuse a decoder whose attentions keep keys and values: its embeddings count positions from 0 at each call."""
     if any("project" in vars(layer.self_attention) for layer in decoder.layers):
-        raise ValueError("This decoder is in a key_value_cache already. Leave that `with` block first.")
+        raise ValueError(
+            "This decoder is in a key_value_cache. Leave that `with` block first, "
+            "or embed all tokens and give the newest alone to run_layers()."
+        )
 
 
 def require_same_memory(project, memory):
-    """Refuse another memory than the one that this `project` was given first, and whose keys and values it keeps."""
+    """Refuse another memory than the one that this `project` was given first, and whose keys and values it keeps.
+
+    The first memory itself is kept here: `project` is the notebook's, and has no need of it.
+    """
     first = vars(project).setdefault("memory", memory)
     if memory is not first:
         raise ValueError(
-            f"This key_value_cache keeps the keys of one memory, {tuple(first.shape)}, and got another, "
-            f"{tuple(memory.shape)}. Open a new `with` block for each source."
+            f"This key_value_cache keeps the keys of one memory, {tuple(first.shape)}, and got another tensor, "
+            f"{tuple(memory.shape)}. Pass the first one each time, and open a new `with` block for each source."
         )
 
 
@@ -413,15 +412,6 @@ def require_numbers(attentions):
         raise ValueError("The model's attention weights hold NaN. Load the model's weights again.")
 
 
-def require_scoring(min_pairs, seed):
-    """Refuse a min_pairs below 1, a seed below 0, and what is no whole number."""
-    for name, value, least in (("min_pairs", min_pairs, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} is {value!r}. Give a whole number.")
-        if value < least:
-            raise ValueError(f"{name} is {value}. Give {least} or more.")
-
-
 def require_head_pairs(heads, config):
     """Refuse what are no pairs (layer, head), counted from 0, of heads that the model has."""
     try:
@@ -429,7 +419,7 @@ def require_head_pairs(heads, config):
         whole = all(isinstance(number, (int, np.integer)) for pair in pairs for number in pair)
     except (TypeError, ValueError):
         whole = False
-    if not whole:
+    if not whole or iter(heads) is heads:  # an iterator, which is used up now
         raise TypeError(
             f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for head 3-1."
         )
@@ -443,10 +433,16 @@ def require_head_pairs(heads, config):
 
 def require_pair(tokens, sentence_b_start):
     """Refuse tokens that are one text or none, and a sentence B, unless it is None, that would be empty."""
+    if isinstance(tokens, str):
+        raise TypeError("tokens is one string. Give a list of strings, one for each position.")
     count = len(tokens)
-    if isinstance(tokens, str) or count == 0:
-        raise TypeError("tokens must be a list of strings, one for each position.")
-    if sentence_b_start is not None and sentence_b_start not in range(1, count):
+    if count == 0:
+        raise ValueError("There are no tokens. Give a list of strings, one for each position.")
+    if sentence_b_start is None:
+        return
+    if not hasattr(sentence_b_start, "__index__"):  # NumPy's and PyTorch's whole numbers have it, too
+        raise TypeError(f"sentence_b_start is {sentence_b_start!r}. Give a whole number, or leave it out.")
+    if sentence_b_start not in range(1, count):
         raise ValueError(
             f"sentence_b_start is {sentence_b_start}, but sentence B must start between 1 and {count - 1}. "
             "Leave it out when there is no sentence B."
@@ -464,6 +460,8 @@ def require_targets(weights, targets):
 
 def require_attentions(attentions, count):
     """Refuse what is not one tensor (1, heads, count, count) a layer, and NaN."""
+    if attentions is None:
+        raise TypeError("attentions is None. Ask the model for them: model(..., output_attentions=True).")
     shapes = sorted({tuple(layer.shape) for layer in attentions})
     if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][2:] != (count, count):
         raise ValueError(

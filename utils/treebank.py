@@ -107,12 +107,14 @@ def _require_link(number, token, place, count):
 
 
 def _require_tree(lines):
-    """Refuse a sentence in which words lead in a circle, from head to head."""
+    """Refuse a sentence in which words lead in a circle, from head to head, or with two roots."""
     try:
         TopologicalSorter({token["id"]: [token["head"]] for _, token in lines}).prepare()
     except CycleError as error:
         number = lines[min(error.args[1]) - 1][0]
         raise _wrong(number, "leads in a circle from head to head", "One word must have the HEAD 0") from None
+    for number in [number for number, token in lines if token["head"] == 0][1:]:
+        raise _wrong(number, "is the second with the HEAD 0", "A sentence has one root")
 
 
 def _antecedent(number, token, count):

@@ -6,29 +6,19 @@ the same key - query are parallel and, in one column of pixels, stand a whole nu
 coverage serves them all, and the sums of a column are a matrix product: profiles times logarithms.
 """
 
-from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 import torch
+
+from ..threads import one_thread
 
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
 NEAR = 1_000_000  # numbers
 
 
-@contextmanager
-def _one_thread():
-    """Many small products are not worth waking other threads for each."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@_one_thread()
+@one_thread()  # many small products are not worth waking other threads for each
 def draw_fan(image, opacities, colours, left, right, top, step, width):
     """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
 
