@@ -218,7 +218,7 @@ def neuron_view(
     head = 0 if head is None else read_index("head", head, num_heads)
     count, rows = len(query_tokens), max(max(stack.query.shape[2], stack.key.shape[2]) for stack in stacks)
     chosen = min(1, count - 1) if token is None else read_index("token", token, count)
-    data = {"attention": choices, "layer": layer, "head": head, "bidirectional": True, "chosen": token}
+    data = {"attention": choices, "layer": layer, "head": head, "chosen": token}
     sizes = str(count) if len(stacks) == 1 else f"{stacks[0].name.lower()} {count} × {len(key_tokens)}"
     text = (
         f"Neuron view: {sizes} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
