@@ -196,7 +196,11 @@ def _without_comments(code):
 
 
 def _frame(view, picture, width):
-    """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed."""
+    """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed.
+
+    The frame tells the page whether the notebook is dark: at first, and when another theme is chosen, of which
+    JupyterLab and VS Code make a note at the body of the notebook.
+    """
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text = html.escape(view.text)
     room = f"min-height:{view.height}px"
@@ -206,7 +210,9 @@ def _frame(view, picture, width):
         f'<div style="display:grid;{room}">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
-        f"""onload="this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*')" """
+        """onload="const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');tell();"""
+        "new MutationObserver((_,it)=>this.isConnected?tell():it.disconnect()).observe(document.body,{attributes:true})"
+        '" '
         f"srcdoc='{page}'></iframe></div>"
     )
 
