@@ -674,15 +674,12 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(open
     drawn = svg.get_attribute("viewBox").split()[2]
     assert float(drawn) == pytest.approx(svg.bounding_box()["width"], abs=1) and float(drawn) > width - 20
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    boxes = [part.bounding_box() for part in page.locator("#expanded text:visible, .where text").all()]
-    boxes = [box for box in boxes if box["width"]]
-    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
-    for name in ("headings", "ticks"):
-        row = sorted(
-            (box["x"], box["width"])
-            for box in map(lambda it: it.bounding_box(), page.locator(f".{name} text").all())
-        )
-        assert all(x + size < after for (x, size), (after, _) in itertools.pairwise(row))
+    read = "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    ends = page.eval_on_selector_all("#expanded text, .where text", read)
+    assert all(0 <= left <= right <= width for left, right in ends)
+    for row in ("headings", "ticks"):
+        ends = sorted(page.eval_on_selector_all(f".{row} text", read))
+        assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends))
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width === 684")
     assert beside(page, "weight")[0] and page.errors == []

@@ -14,7 +14,7 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 | weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
 | colours | one a head, one a layer | twelve, told apart without one kind of cones too |
 | reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
-| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 and jQuery in the page; a static picture |
+| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 in the page; a static picture |
 """
 
 from . import pictures
