@@ -954,7 +954,7 @@ def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
     page = open_page((tmp_path / "page.html").as_uri())
     page.frames[-1].wait_for_selector("#vis canvas", state="attached")
     page.eval_on_selector("iframe", "one => { one.width = 900; }")
-    wide = "document.querySelector('#vis canvas').getBoundingClientRect().width > 850"
+    wide = "document.querySelector('#vis svg').getBoundingClientRect().width > 850"
     page.frames[-1].wait_for_function(wide)
     assert page.errors == []
 

@@ -251,7 +251,8 @@ function letGo(sides, tokens) {
 }
 // The weights to (from) each of the others, in digits beside them.
 function drawDigits(group, weights, x, anchor, y) {
-  group.selectAll("text").remove();
-  group.selectAll("text").data(weights).enter().append("text").classed("digits", true)
+  const texts = group.selectAll("text").data(weights);
+  texts.exit().remove();
+  texts.enter().append("text").classed("digits", true).merge(texts)
     .attr("x", x).attr("y", (_, i) => y(i)).attr("text-anchor", anchor).text((weight) => weight.toFixed(2));
 }

@@ -23,8 +23,13 @@ function renderVis() {
   weights = config.headVis.map((_, head) => weightsOf(choice, left, right, layer, head));
   const height = Math.max(left.length, right.length) * BOXHEIGHT + TEXT_TOP + 4;
   byId("vis").replaceChildren();
-  [ink, inkOfOne] = [0, 1].map(() => addCanvas(width, height));
-  [ink, inkOfOne].forEach((canvas) => canvas.translate(DIGITS, 0));
+  // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
+  const start = Math.floor(DIGITS + BOXWIDTH) - 1;
+  [ink, inkOfOne] = [0, 1].map(() => addCanvas(Math.ceil(MATRIX_WIDTH) + 3, height));
+  [ink, inkOfOne].forEach((one) => {
+    one.canvas.style.left = `${start}px`;
+    one.translate(DIGITS - start, 0);
+  });
   const svg = d3.select("#vis").append("svg").attr("width", width).attr("height", height);
   svg.attr("viewBox", `${-DIGITS} 0 ${width} ${height}`);
   // The boxes behind a token's partners are paler than the lines, so that the text on them can be read.
@@ -63,7 +68,8 @@ function show(isLeft, index) {
   const weightsAt = ([row, column]) => heads.map((head) => weights[head][row * right.length + column]);
   ink.canvas.style.visibility = "hidden";
   clear(inkOfOne);
-  ends.forEach((end) => drawTogether(heads, weightsAt(end), end));
+  const inks = heads.map((head) => d3.rgb(headColors(head)));
+  ends.forEach((end) => drawTogether(inks, weightsAt(end), end));
   const mean = ends.map((end) => d3.mean(weightsAt(end)));
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
@@ -71,13 +77,15 @@ function show(isLeft, index) {
 }
 // The lines of all heads from one token to another lie on one place. They are drawn as one, in the colour that they
 // make together: a twelfth of the time. Of one token there are so few that each has its full strength.
-function drawTogether(heads, weights, [row, column]) {
+function drawTogether(inks, weights, [row, column]) {
   let opacity = 0;
-  inkOfOne.strokeStyle = heads.reduce((beneath, head, i) => {
+  const colour = [0, 0, 0];
+  inks.forEach(({ r, g, b }, i) => {
     const own = weights[i] ** exponent(1);
     opacity += own * (1 - opacity);
-    return d3.interpolateRgb(beneath, headColors(head))(opacity && own / opacity);
-  }, "black");
+    [r, g, b].forEach((level, part) => (colour[part] += (level - colour[part]) * (own / opacity || 0)));
+  });
+  inkOfOne.strokeStyle = `rgb(${colour})`;
   drawLine(inkOfOne, opacity, row, column, place());
 }
 function headsInWords(heads) {
