@@ -36,7 +36,6 @@ class View:
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
     draw: Callable  # () -> the static picture, a `Sheet`
-    width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
 
     @cached_property
     def sheet(self):
@@ -203,11 +202,8 @@ def _frame(view, picture, width):
     """
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text = html.escape(view.text)
-    room = f"min-height:{view.height}px"
-    if view.width:
-        room = f"aspect-ratio:{view.width}/{view.height};max-height:{view.height}px"
     return (
-        f'<div style="display:grid;{room}">'
+        f'<div style="display:grid;min-height:{view.height}px">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
         """onload="const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');tell();"""
