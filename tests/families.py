@@ -94,6 +94,8 @@ REFUSED = {
     "Deberta": (BERT, TEXT),
     "DebertaV2": (BERT, TEXT),
     "MPNet": (BERT, TEXT),
+    "MegatronBert": (BERT, TEXT),
+    "RemBert": (BERT | {"input_embedding_size": 16, "output_embedding_size": 16}, TEXT),
     "XLNet": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48} | WORDS, TEXT),
     "Bloom": ({"hidden_size": 32, "n_layer": 2, "n_head": 4} | WORDS, TEXT),
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),

@@ -1,6 +1,7 @@
 """The course in a real JupyterLab in headless Chromium, with every outside host blocked."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -664,6 +665,26 @@ def test_dimensions_are_numbered_where_they_are(open_page, tmp_path):
             assert box["y"] + box["height"] < cell["y"] + 2
 
 
+@pytest.mark.parametrize("width", [500, 1100])
+def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(open_page, tmp_path, width):
+    tokenizer, model = view_samples.load()
+    view = neuron_view(model, tokenizer, *view_samples.SENTENCES, layer=5, head=11, token=2)
+    page = open_page(view.save(tmp_path / "view.html").as_uri(), width=width)
+    svg = page.locator("#vis svg")
+    drawn = svg.get_attribute("viewBox").split()[2]
+    assert float(drawn) == pytest.approx(svg.bounding_box()["width"], abs=1) and float(drawn) > width - 20
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    read = "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    ends = page.eval_on_selector_all("#expanded text, .where text", read)
+    assert all(0 <= left <= right <= width for left, right in ends)
+    for row in ("headings", "ticks"):
+        ends = sorted(page.eval_on_selector_all(f".{row} text", read))
+        assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends))
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width === 684")
+    assert beside(page, "weight")[0] and page.errors == []
+
+
 # --- without a mouse
 
 
@@ -784,6 +805,22 @@ def test_a_weight_is_shown_in_digits_where_a_token_is_pointed_at(show):
     assert f"attends most to: {best} " in page.locator("#said").inner_text()
     page.mouse.move(5, 5)
     assert digits(page) == [] and len(lines(page)) > 36
+
+
+def test_of_a_token_the_lines_of_all_heads_are_drawn_as_one(show):
+    """Its colour and opacity are those of the lines of the heads, one upon the other."""
+    page = show(head_view(PIECED, PIECES, heads=[0, 1, 3]))
+    token(page, "left", 2).hover()
+    hidden, drawn = lines(page), lines(page, canvas=1)
+    assert hidden == [] and len(drawn) == 6
+    for (colour, opacity, *_), weights in zip(drawn, ALL[0, [0, 1, 3], 2].T, strict=True):
+        ink, cover = torch.zeros(3), 0.0  # the ink in a pixel, times how much of it is covered
+        for head, weight in zip((0, 1, 3), weights.tolist(), strict=True):
+            levels = torch.tensor([int(COLOURS[head][at : at + 2], 16) for at in (1, 3, 5)])
+            ink, cover = weight * levels + (1 - weight) * ink, weight + (1 - weight) * cover
+        assert opacity == pytest.approx(cover, abs=0.01)
+        found = torch.tensor([int(colour[at : at + 2], 16) for at in (1, 3, 5)])
+        assert (found - ink / cover).abs().max() < 3
 
 
 def test_a_click_keeps_a_token_and_escape_lets_go(show):
@@ -917,7 +954,7 @@ def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
     page = open_page((tmp_path / "page.html").as_uri())
     page.frames[-1].wait_for_selector("#vis canvas", state="attached")
     page.eval_on_selector("iframe", "one => { one.width = 900; }")
-    wide = "document.querySelector('#vis canvas').getBoundingClientRect().width > 850"
+    wide = "document.querySelector('#vis svg').getBoundingClientRect().width > 850"
     page.frames[-1].wait_for_function(wide)
     assert page.errors == []
 
@@ -993,6 +1030,20 @@ def test_a_view_is_dark_where_its_notebook_is(
     assert behind == {"light": "rgb(255, 255, 255)", "dark": "rgb(0, 0, 0)"}[ground]
     frame.get_by_role("button", name="Mean of all heads").click()
     assert {colour for colour, *_ in lines(frame)} == {{"light": "#202020", "dark": "#cccccc"}[ground]}
+
+
+def test_an_open_view_follows_the_theme_of_its_notebook(open_page, tmp_path, monkeypatch):
+    """JupyterLab changes its CSS and notes the theme at its body."""
+    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
+    frame = model_view(PIECED, PIECES)._repr_mimebundle_()[0]["text/html"]
+    (tmp_path / "page.html").write_text(f"<!doctype html><meta charset=utf-8><body>{frame}", encoding="utf-8")
+    page = open_page((tmp_path / "page.html").as_uri(), color_scheme="light")
+    for ground in ("light", "dark", "light"):
+        page.evaluate("scheme => { document.body.style.colorScheme = scheme; }", ground)
+        page.frames[-1].wait_for_selector(f"html.{ground} #vis canvas", state="attached")
+    page.locator("iframe").evaluate("frame => frame.remove()")
+    page.evaluate("document.body.className = 'other'")
+    assert page.errors == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

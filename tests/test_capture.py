@@ -9,6 +9,7 @@ import pytest
 import torch
 from families import BERT, BOTH_TOKENS, CAUGHT, REFUSED, SOURCE, TARGET, family, own_attentions
 from transformers import (
+    AttentionInterface,
     BertConfig,
     EncoderDecoderConfig,
     EncoderDecoderModel,
@@ -86,6 +87,32 @@ def test_numbers_drawn_are_the_models_own(name, attention):
         assert panel["name"] == kind
         assert (drawn(panel) - expected).abs().max() < 1e-5
         assert [len(panel["left_text"]), len(panel["right_text"])] == list(expected.shape[2:])
+
+
+def flash(module, query, key, value, attention_mask, scaling, sliding_window=None, softcap=None, **more):
+    """What flash attention computes, which needs a graphics card. It gets no mask, it is told of causality instead."""
+    assert attention_mask is None
+    key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
+    scores = query @ key.mT * scaling
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if more.get("is_causal", module.is_causal):
+        seen = torch.ones_like(scores).tril().triu(1 - (sliding_window or len(scores[0, 0])))
+        scores = scores.masked_fill(seen == 0, -torch.inf)
+    return (scores.softmax(-1) @ value).transpose(1, 2), None
+
+
+@pytest.mark.parametrize("name", ["Bert", "Llama", "Mistral", "Gemma2"])
+def test_a_model_with_flash_attention_is_drawn_the_same(name, monkeypatch):
+    monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash)
+    model, inputs, tokens = family(name, "eager")
+    with torch.no_grad():
+        expected = model(**inputs).last_hidden_state
+        monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
+        assert (model(**inputs).last_hidden_state - expected).abs().max() < 1e-4
+    (panel,) = data_of(neuron_view(model, inputs=inputs, **tokens))["attention"]
+    assert (drawn(panel) - own_attentions(name)["All"]).abs().max() < 1e-5
+    assert model.config._attn_implementation == "flash_attention_2"
 
 
 @pytest.mark.parametrize("name", REFUSED)

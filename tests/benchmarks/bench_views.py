@@ -1,6 +1,6 @@
 """The pages of the three views: their size and the time that Python and Chromium take for them, beside bertviz's.
 
-Sizes are those of the whole page, with d3 and jQuery in it, which bertviz's own pages fetch from a server. The large
+Sizes are those of the whole page, with d3 in it, which bertviz's own pages fetch from a server with jQuery. The large
 case is 128 tokens and the shape of bert-base, 12 layers of 12 heads: 2,359,296 weights. It prints tables and fails
 nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_views.py`.
 """
@@ -102,13 +102,29 @@ def scores(tokens, layers):
     return [torch.randn(1, 12, tokens, tokens).mul(2).softmax(-1) for _ in range(layers)]
 
 
+# What bertviz's head view calls of jQuery.
+JQUERY = """
+const $ = (what) => {
+  const part = what[0] === "<" ? document.createElement("option") : document.querySelector(what);
+  const own = { part, change: () => own };
+  const add = (name, call) => { own[name] = (...given) => { if (part) call(...given); return own; }; };
+  add("append", (child) => part.append(child.part));
+  add("empty", () => part.replaceChildren());
+  add("on", (type, act) => part.addEventListener(type, act));
+  add("text", (text) => { part.textContent = text; });
+  add("val", (value) => { part.value = value; });
+  return own;
+};
+"""
+
+
 def bertviz_page(attention, tokens):
-    """bertviz's head view as a page of its own, with its two libraries in it."""
+    """bertviz's head view as a page of its own, with d3 in it, and what it needs of jQuery."""
     drawing = bertviz.head_view(attention, tokens, html_action="return").data
     drawing = re.sub(r"require\.config\(.*?\}\);", "", drawing, count=1, flags=re.DOTALL)
-    libraries = re.findall(r"<script>.*?</script>", head_view(attention, tokens).html, flags=re.DOTALL)[:2]
-    ready = "<script>const requirejs = (names, draw) => draw(jQuery, d3);</script>"
-    return "\n".join(["<!doctype html><meta charset=utf-8>", *libraries, ready, drawing])
+    d3 = re.search(r"<script>.*?</script>", head_view(attention, tokens).html, flags=re.DOTALL)[0]
+    ready = f"<script>{JQUERY} const requirejs = (names, draw) => draw($, d3);</script>"
+    return "\n".join(["<!doctype html><meta charset=utf-8>", d3, ready, drawing])
 
 
 # Two frames later the lines are not only in the page but on the screen.

@@ -14,7 +14,7 @@ drawn by `pictures`. It is what a reader sees where no script runs.
 | weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
 | colours | one a head, one a layer | twelve, told apart without one kind of cones too |
 | reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
-| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 and jQuery in the page; a static picture |
+| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 in the page; a static picture |
 """
 
 from . import pictures
@@ -200,7 +200,7 @@ def neuron_view(
     head = 0 if head is None else read_index("head", head, num_heads)
     count, rows = len(query_tokens), max(max(stack.query.shape[2], stack.key.shape[2]) for stack in stacks)
     chosen = min(1, count - 1) if token is None else read_index("token", token, count)
-    data = {"attention": choices, "layer": layer, "head": head, "bidirectional": True, "chosen": token}
+    data = {"attention": choices, "layer": layer, "head": head, "chosen": token}
     sizes = str(count) if len(stacks) == 1 else f"{stacks[0].name.lower()} {count} × {len(key_tokens)}"
     text = (
         f"Neuron view: {sizes} tokens, layer {layer + 1} of {num_layers} (index {layer}), "

@@ -1,10 +1,15 @@
 // Shared by the three views, and run before bertviz's code: the numbers, the controls, the ground, and the keyboard.
 
-// bertviz asks require.js for its two libraries, in this order. They are already here.
-const requirejs = (names, draw) => draw(jQuery, d3);
 window.bertviz_params = view;
 const find = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 const byId = (id) => document.getElementById(id);
+
+// bertviz asks require.js for jQuery and d3. Of jQuery it calls no more than this.
+const requirejs = (names, draw) => draw($, d3);
+const $ = (selector) => ({
+  empty: () => find(selector).forEach((part) => part.replaceChildren()),
+  attr: (name, value) => find(selector).forEach((part) => part.setAttribute(name, value)),
+});
 
 // --- numbers
 
@@ -15,21 +20,13 @@ function bytes(text) {
   for (let i = 0; i < signs.length; i++) numbers[i] = signs.charCodeAt(i);
   return numbers;
 }
-function nest(numbers, [layers, heads, rows, columns]) {
-  const times = (count, make) => Array.from({ length: count }, make);
-  let next = 0;
-  return times(layers, () => times(heads, () => times(rows, () => times(columns, () => numbers[next++]))));
-}
-// Part of a panel that a menu offers: some of its rows (queries) and columns (keys).
-const cut = (all, [from, to], row) => all.map((layer) => layer.map((head) => head.slice(from, to).map(row)));
 
 const [whole] = view.attention;
 view.attention.forEach((choice) => {
-  choice.whole = choice.weights ? choice : whole; // a part of a pair is cut out of the whole
+  choice.whole = choice.shape ? choice : whole; // a part of a pair is cut out of the whole
   if (choice.weights) choice.levels = bytes(choice.weights);
-  // bertviz asks for the number of layers and of heads only.
-  if (choice.whole.levels) choice.attn = Array(choice.whole.shape[0]).fill(Array(choice.whole.shape[1]));
 });
+const choiceNow = () => view.attention[byId("filter") ? byId("filter").value : 0];
 
 // The lines of text on one side of a choice, each with its pieces: the indices of its tokens in the whole panel. With
 // "Words" a line has the pieces of a word; with "Hide" the special tokens have no line.
@@ -91,6 +88,7 @@ function addCanvas(width, height) {
   byId("vis").append(canvas);
   const ink = canvas.getContext("2d");
   ink.scale(sharpness, sharpness);
+  ink.lineWidth = view.line;
   return ink;
 }
 // A canvas keeps its colours in 255 steps. On the ground faint lines stay truer in them than on nothing.
@@ -98,30 +96,30 @@ function clear(ink) {
   ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
   ink.fillRect(-99, 0, 1e5, 1e5);
 }
-// Draw a line for each weight, from (left, top) down in steps on one side to the same on the other. `only`: those of
-// one row (query) or of one column (key).
-function drawLines(ink, weights, columns, colour, { left, right, top, step, width, power }, only = {}) {
+// Draw a line from the middle of a row, at the left, to that of another, at the right.
+function drawLine(ink, opacity, row, column, { left, right, top, step }) {
+  if (opacity < 1 / 512) return; // a canvas would not show it
+  ink.globalAlpha = Math.min(1, opacity);
+  ink.beginPath();
+  ink.moveTo(left, top + (row + 0.5) * step);
+  ink.lineTo(right, top + (column + 0.5) * step);
+  ink.stroke();
+}
+// Draw a line for each weight. They come row by row, so many columns in each.
+function drawLines(ink, weights, columns, colour, power, place) {
   ink.strokeStyle = colour;
-  ink.lineWidth = width;
-  const [from, to] = only.row === undefined ? [0, weights.length] : [only.row * columns, (only.row + 1) * columns];
-  const [first, every] = only.column === undefined ? [from, 1] : [only.column, columns];
-  for (let place = first; place < to; place += every) {
-    const alpha = Math.min(1, weights[place] ** power);
-    if (alpha < 1 / 512) continue; // a canvas would not show it
-    ink.globalAlpha = alpha;
-    ink.beginPath();
-    ink.moveTo(left, top + (Math.floor(place / columns) + 0.5) * step);
-    ink.lineTo(right, top + ((place % columns) + 0.5) * step);
-    ink.stroke();
-  }
-  ink.globalAlpha = 1;
+  weights.forEach((weight, i) => drawLine(ink, weight ** power, Math.floor(i / columns), i % columns, place));
 }
 
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
-const widthOfPage = () => Math.max(300, Math.min(document.documentElement.clientWidth - 16, 1100));
+const widthOfPage = (most = 1100) => Math.max(300, Math.min(document.documentElement.clientWidth - 16, most));
 
 // --- controls
 
+// Fill a menu with pairs of a value and what is read.
+function fillMenu(id, options, chosen) {
+  byId(id).replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
+}
 const ticked = (id) => Boolean(byId(id) && byId(id).checked);
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
@@ -209,8 +207,6 @@ function reach(parts, name, act, perRow = 1) {
     };
   });
 }
-const tokenName = (part, index) => `${part.textContent || "empty"}, index ${index}`;
-
 // --- the token that is pointed at
 
 // Call `show(isLeft, index)` while one of the tokens is pointed at or has the focus, and `rest` when none is. A click
@@ -255,15 +251,8 @@ function letGo(sides, tokens) {
 }
 // The weights to (from) each of the others, in digits beside them.
 function drawDigits(group, weights, x, anchor, y) {
-  group.selectAll("text").remove();
-  group.selectAll("text").data(weights).enter().append("text").classed("digits", true)
+  const texts = group.selectAll("text").data(weights);
+  texts.exit().remove();
+  texts.enter().append("text").classed("digits", true).merge(texts)
     .attr("x", x).attr("y", (_, i) => y(i)).attr("text-anchor", anchor).text((weight) => weight.toFixed(2));
-}
-
-// A drawing of fixed width shrinks to the width of the frame.
-function fit(svg, width) {
-  svg.setAttribute("viewBox", `0 0 ${width} ${parseFloat(svg.getAttribute("height"))}`);
-  svg.setAttribute("width", "100%");
-  svg.removeAttribute("height");
-  svg.style.maxWidth = `${width}px`;
 }

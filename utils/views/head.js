@@ -17,14 +17,19 @@ function layOut() {
 }
 
 function renderVis() {
-  const choice = config.attention[config.filter];
+  const choice = choiceNow(), layer = byId("layer").selectedIndex;
   const width = layOut();
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
-  weights = config.headVis.map((_, head) => weightsOf(choice, left, right, config.layer_seq, head));
+  weights = config.headVis.map((_, head) => weightsOf(choice, left, right, layer, head));
   const height = Math.max(left.length, right.length) * BOXHEIGHT + TEXT_TOP + 4;
-  $("#vis").empty();
-  [ink, inkOfOne] = [0, 1].map(() => addCanvas(width, height));
-  [ink, inkOfOne].forEach((canvas) => canvas.translate(DIGITS, 0));
+  byId("vis").replaceChildren();
+  // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
+  const start = Math.floor(DIGITS + BOXWIDTH) - 1;
+  [ink, inkOfOne] = [0, 1].map(() => addCanvas(Math.ceil(MATRIX_WIDTH) + 3, height));
+  [ink, inkOfOne].forEach((one) => {
+    one.canvas.style.left = `${start}px`;
+    one.translate(DIGITS - start, 0);
+  });
   const svg = d3.select("#vis").append("svg").attr("width", width).attr("height", height);
   svg.attr("viewBox", `${-DIGITS} 0 ${width} ${height}`);
   // The boxes behind a token's partners are paler than the lines, so that the text on them can be read.
@@ -46,16 +51,12 @@ function renderVis() {
   else letGo(sides, tokens);
 }
 
+const place = () => ({ left: BOXWIDTH, right: BOXWIDTH + MATRIX_WIDTH, top: TEXT_TOP, step: BOXHEIGHT });
 // Draw the lines of every head that is shown, in the order of the heads.
 function updateAttention() {
   clear(ink);
-  renderAttention(ink, shownHeads().length);
-}
-// over: how many heads lie upon each other. Of one token there are so few lines that each can have its full strength.
-function renderAttention(ink, over, only) {
-  const place = { left: BOXWIDTH, right: BOXWIDTH + MATRIX_WIDTH, top: TEXT_TOP, step: BOXHEIGHT, width: view.line };
-  place.power = exponent(over);
-  shownHeads().forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), place, only));
+  const heads = shownHeads(), power = exponent(heads.length);
+  heads.forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), power, place()));
 }
 
 // --- the token that is pointed at
@@ -63,14 +64,29 @@ function renderAttention(ink, over, only) {
 function show(isLeft, index) {
   const others = isLeft ? right : left;
   const heads = shownHeads();
-  const at = (other) => (isLeft ? index * right.length + other : other * right.length + index);
-  const mean = others.map((_, other) => heads.reduce((sum, head) => sum + weights[head][at(other)], 0) / heads.length);
+  const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
+  const weightsAt = ([row, column]) => heads.map((head) => weights[head][row * right.length + column]);
   ink.canvas.style.visibility = "hidden";
   clear(inkOfOne);
-  renderAttention(inkOfOne, 1, isLeft ? { row: index } : { column: index });
+  const inks = heads.map((head) => d3.rgb(headColors(head)));
+  ends.forEach((end) => drawTogether(inks, weightsAt(end), end));
+  const mean = ends.map((end) => d3.mean(weightsAt(end)));
   const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
   drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
   sayWeights((isLeft ? left : right)[index], isLeft, others, mean, headsInWords(heads));
+}
+// The lines of all heads from one token to another lie on one place. They are drawn as one, in the colour that they
+// make together: a twelfth of the time. Of one token there are so few that each has its full strength.
+function drawTogether(inks, weights, [row, column]) {
+  let opacity = 0;
+  const colour = [0, 0, 0];
+  inks.forEach(({ r, g, b }, i) => {
+    const own = weights[i] ** exponent(1);
+    opacity += own * (1 - opacity);
+    [r, g, b].forEach((level, part) => (colour[part] += (level - colour[part]) * (own / opacity || 0)));
+  });
+  inkOfOne.strokeStyle = `rgb(${colour})`;
+  drawLine(inkOfOne, opacity, row, column, place());
 }
 function headsInWords(heads) {
   if (heads.length > 1) return `mean of the ${heads.length} heads shown`;
@@ -86,10 +102,9 @@ function rest() {
 // --- the heads
 
 function drawCheckboxes() {
-  const squares = $("<div id=heads role=group aria-label=Heads>").insertBefore("#vis");
-  config.headVis.forEach((_, head) => {
-    squares.append($("<button type=button>").text(head === config.nHeads ? "mean" : head));
-  });
+  const squares = config.headVis.map((_, head) => `<button>${head === config.nHeads ? "mean" : head}</button>`);
+  const row = `<div id=heads role=group aria-label=Heads>${squares.join("")}</div>`;
+  byId("vis").insertAdjacentHTML("beforebegin", row);
   const buttons = find("#heads button");
   const name = (_, head) =>
     head === config.nHeads
@@ -133,14 +148,16 @@ function updateCheckboxes(buttons) {
 }
 
 headColors = (head) => (head === config.nHeads ? textColour() : colourOf(head));
-initialize();
+const layers = view.include_layers.map((layer) => [layer, layer]);
+fillMenu("layer", layers.length > 1 ? [...layers, [-1, "mean"]] : layers, view.layer);
+config.nHeads = whole.shape[1];
+config.headVis = d3.range(config.nHeads).map((head) => view.heads.includes(head));
 if (config.nHeads > 1) config.headVis.push(false); // the mean of all heads
-if (config.layers.length > 1) {
-  config.layers.push(-1);
-  $("#layer").append($("<option>").val(-1).text("mean"));
-}
 drawCheckboxes();
-find("#filter").forEach((menu) => menu.addEventListener("change", () => letGo(sides, tokens), true));
+find("#layer, #filter").forEach((menu) => menu.addEventListener("change", () => {
+  if (menu.id === "filter") letGo(sides, tokens);
+  renderVis();
+}));
 document.addEventListener("keydown", (event) => event.key === "Escape" && letGo(sides, tokens));
 onChange((what) => {
   if (what === "words" || what === "hide") letGo(sides, tokens);

@@ -7,7 +7,6 @@ const AXIS = HEADING_TEXT_SIZE + HEADING_PADDING + TEXT_SIZE + TEXT_PADDING;
 let left, right; // the lines of text
 let pictures; // the small pictures, row by row
 let opened = null; // {row, column, ink, sides, tokens}: which is opened, and what was drawn for it
-const choiceNow = () => view.attention[byId("filter") ? byId("filter").value : 0];
 const weightsAt = ({ row, column }) => weightsOf(choiceNow(), left, right, row, column);
 
 function draw() {
@@ -45,8 +44,8 @@ function drawGrid() {
   const { thumbnailWidth: width, thumbnailHeight: height, thumbnailBoxHeight: step } = config;
   for (const { row, column } of config.attn.flat()) {
     const [x, y] = [AXIS + column * width + THUMBNAIL_PADDING, AXIS + row * height + THUMBNAIL_PADDING];
-    const place = { left: x, right: x + width - 14, top: y, step, width: view.line, power: exponent(1) };
-    drawLines(ink, weightsAt({ row, column }), right.length, getLayerColor(row), place);
+    const place = { left: x, right: x + width - 14, top: y, step };
+    drawLines(ink, weightsAt({ row, column }), right.length, getLayerColor(row), exponent(1), place);
   }
 }
 // Nothing may cover the lines beneath.
@@ -78,20 +77,21 @@ function renderDetail(at, row, column, group) {
   const tokens = sides.map((side) => find(":scope > g", side));
   const ink = addCanvas(DIV_WIDTH, config.divHeight);
   const place = { left: attention, right: attention + DETAIL_ATTENTION_WIDTH, top, step: DETAIL_BOX_HEIGHT };
-  Object.assign(place, { width: view.line, power: exponent(1) });
   const weights = weightsAt(at);
-  const lines = (only) => renderDetailAttn(ink, weights, row, place, only);
   const show = (isLeft, index) => {
     const others = isLeft ? right : left;
-    const shown = others.map((_, other) => weights[isLeft ? index * right.length + other : other * right.length + index]);
-    lines(isLeft ? { row: index } : { column: index });
+    const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
+    const shown = ends.map(([query, key]) => weights[query * right.length + key]);
+    ink.clearRect(0, 0, 1e5, 1e5);
+    ends.forEach((end, i) => drawLine(ink, shown[i] ** exponent(1), ...end, place));
     const [edge, anchor] = isLeft ? [x + DETAIL_WIDTH - DIGITS + 4, "start"] : [x + DIGITS - 4, "end"];
     drawDigits(d3.select("#digits"), shown, edge, anchor, (i) => top + i * DETAIL_BOX_HEIGHT + 13);
     tokens.forEach((list, side) => list.forEach((token, i) => token.classList.toggle("now", side !== +isLeft && i === index)));
     sayWeights((isLeft ? left : right)[index], isLeft, others, shown, titleOf(row, column));
   };
   const rest = () => {
-    lines();
+    ink.clearRect(0, 0, 1e5, 1e5);
+    drawLines(ink, weights, right.length, getLayerColor(row), exponent(1), place);
     d3.select("#digits").selectAll("text").remove();
     find(".now").forEach((token) => token.classList.remove("now"));
     say(HINT);
@@ -104,10 +104,6 @@ function renderDetail(at, row, column, group) {
 // What `watch` does here.
 function highlightSelection() {}
 function unhighlightSelection() {}
-function renderDetailAttn(ink, weights, row, place, only) {
-  ink.clearRect(0, 0, 1e5, 1e5);
-  drawLines(ink, weights, right.length, getLayerColor(row), place, only);
-}
 const titleOf = (row, column) => `layer index ${config.layers[row]}, head index ${config.heads[column]}`;
 function close() {
   if (!opened) return;
@@ -131,8 +127,8 @@ function nameParts() {
   reach(pictures, name, (picture) => ({ press: () => send(picture, "click") }), config.heads.length);
 }
 
-initialize();
-$("#filter").off("change").on("change", draw);
+config.rootDivId = "view";
+find("#filter").forEach((menu) => menu.addEventListener("change", draw));
 document.addEventListener("keydown", ({ key }) => {
   if (key !== "Escape" || !opened) return;
   if (pointed.kept) {

@@ -11,16 +11,14 @@ function softmax(scores, sink = -Infinity) {
 const dot = (q, k) => q.reduce((sum, number, i) => sum + number * k[i], 0);
 // A mask or a position bias. In a part of a pair the rows and columns are counted from its own first token.
 function added(panel, layer, head, row, column) {
-  const [{ tables, added_of }] = panel.rows ? view.attention : [panel];
-  if (!tables) {
-    return 0;
-  }
+  const { tables, added_of } = panel.whole;
+  if (!tables) return 0;
   const heads = tables[added_of[layer]];
   return heads[head % heads.length][row + (panel.rows?.[0] ?? 0)][column + (panel.columns?.[0] ?? 0)];
 }
 const masked = (...place) => added(...place) < -1e38;
 function scoresOf(panel, layer, head, row) {
-  const [{ scale, softcap }] = panel.rows ? view.attention : [panel];
+  const { scale, softcap } = panel.whole;
   const query = panel.queries[layer][head][row];
   return panel.keys[layer][head].map((key, column) => {
     let score = scale ? dot(query, key) * scale[layer] : dot(query, key) / Math.sqrt(query.length);
@@ -28,6 +26,13 @@ function scoresOf(panel, layer, head, row) {
     return score + added(panel, layer, head, row, column);
   });
 }
+function nest(numbers, [layers, heads, rows, columns]) {
+  const times = (count, make) => Array.from({ length: count }, make);
+  let next = 0;
+  return times(layers, () => times(heads, () => times(rows, () => times(columns, () => numbers[next++]))));
+}
+// Part of a panel that a menu offers: some of its rows (queries) and columns (keys).
+const cut = (all, span) => all.map((layer) => layer.map((head) => head.slice(...span)));
 // An array whose members are made when they are asked for: of many heads few are looked at.
 function lazily(count, make) {
   const all = Array(count);
@@ -37,31 +42,59 @@ function lazily(count, make) {
   }
   return all;
 }
-view.attention.forEach((panel, _, [whole]) => {
+view.attention.forEach((panel) => {
   if (panel.queries) {
     const floats = (text) => new Float32Array(bytes(text).buffer);
     panel.queries = nest(floats(panel.queries), panel.shape);
     panel.keys = nest(floats(panel.keys), panel.key_shape ?? panel.shape);
     panel.tables = panel.added && nest(floats(panel.added), panel.added_shape);
   } else {
-    panel.queries = cut(whole.queries, panel.rows, (vector) => vector);
-    panel.keys = cut(whole.keys, panel.columns, (vector) => vector);
+    panel.queries = cut(whole.queries, panel.rows);
+    panel.keys = cut(whole.keys, panel.columns);
   }
   const make = (layer, head) => panel.rows
     ? whole.attn[layer][head].slice(...panel.rows).map((row) => row.slice(...panel.columns))
     : panel.queries[layer][head].map((_, row) =>
       softmax(scoresOf(panel, layer, head, row), panel.sinks?.[layer][head]));
-  const [layers, heads] = (panel.rows ? whole : panel).shape;
+  const [layers, heads] = panel.whole.shape;
   panel.attn = lazily(layers, (layer) => lazily(heads, (head) => make(layer, head)));
 });
-const shown = () => view.attention[config.filter];
 const of = (numbers) => numbers[config.layer][config.head]; // of the head that is shown
+
+// ---- where the columns are
+
+const OPEN = 1112; // the width with the vectors, where there is room; else letters stay as large, and vectors shrink
+let QUERIES, KEYS, PRODUCT, SCORE, RIGHT; // where bertviz has its columns, but for the tokens on the right
+const FAR = () => 75 + PADDING_WIDTH; // so far these stand from bertviz's place, to leave room for digits
+const isNarrow = () => MATRIX_WIDTH < 150;
+
+// Return the width with the vectors, and without.
+function layOut() {
+  const width = Math.max(440, widthOfPage(OPEN));
+  PADDING_WIDTH = 25 - (OPEN - width) / 37;
+  BOXWIDTH = 120 - (OPEN - width) / 12.5;
+  MATRIX_WIDTH = (width - 2 * BOXWIDTH - 6.5 * PADDING_WIDTH - 109.5) / 3;
+  QUERIES = BOXWIDTH + PADDING_WIDTH;
+  KEYS = QUERIES + MATRIX_WIDTH + 1.5 * PADDING_WIDTH;
+  PRODUCT = KEYS + MATRIX_WIDTH + PADDING_WIDTH;
+  SCORE = PRODUCT + MATRIX_WIDTH + PADDING_WIDTH;
+  RIGHT = SCORE + BOXHEIGHT + PADDING_WIDTH + FAR();
+  return [width, BOXWIDTH + ATTENTION_WIDTH + PADDING_WIDTH + 185];
+}
+function render() {
+  config.mode = view.display_mode;
+  config.widths = layOut();
+  const panel = choiceNow();
+  byId("vis").replaceChildren();
+  const svg = d3.select("#vis").append("svg").attr("width", "100%");
+  renderVisExpanded(svg, panel.left_text, panel.right_text, of(panel.queries), of(panel.keys));
+  renderVisCollapsed(svg, panel.left_text, panel.right_text);
+  dress(svg);
+  show();
+}
 
 // ---- what is drawn beside bertviz's parts: digits, the numbers of dimensions, what is masked
 
-const QUERIES = 145, KEYS = 382.5, PRODUCT = 607.5, SCORE = 832.5; // where bertviz has its columns
-const OPEN = 1112, CLOSED = 480; // the width with the vectors, and without
-const FAR = 100; // so far the tokens on the right stand from bertviz's place, to leave room for digits
 const ROW = (row) => row * BOXHEIGHT + HEADING_HEIGHT + 16; // the base line of a row's text
 
 function write(group, name, texts, x, y, anchor, size = 12) {
@@ -73,16 +106,15 @@ function write(group, name, texts, x, y, anchor, size = 12) {
 }
 
 function dress(svg) {
-  const all = d3.select(svg);
-  const [open, closed] = ["#expanded", "#collapsed"].map((group) => all.select(group));
-  const { name, right_text: right, left_text: left } = shown();
+  const [open, closed] = ["#expanded", "#collapsed"].map((group) => svg.select(group));
+  const { name, right_text: right, left_text: left } = choiceNow();
   const size = config.vectorSize;
-  write(all, "where", [`layer ${config.layer}, head ${config.head}`], 112, 18, "end", 13);
-  write(all, "where", [name === "All" ? "(index)" : `(index), ${name}`], 112, 36, "end", 11);
+  const where = [`layer ${config.layer}, head ${config.head}`, name === "All" ? "(index)" : `(index), ${name}`];
+  const [first, second] = isNarrow() ? where[0].split(", ") : where;
+  write(svg, "where", [first], BOXWIDTH - 8, 18, "end", 13);
+  write(svg, "where", [second], BOXWIDTH - 8, 36, "end", isNarrow() ? 13 : 11);
 
-  open.selectAll("#heading text:not(#placeholder), #heading tspan").attr("y", 18);
-  open.select("#heading text:nth-last-child(2)").attr("x", 925);
-  open.select("#rightText").attr("transform", `translate(${FAR})`);
+  open.select("#rightText").attr("transform", `translate(${FAR()})`);
   open.selectAll("#hlines3").attr("transform", "translate(44)");
   write(open, "formula", [formula(size)], SCORE - 6, 36, "start", 11);
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((21 * size) / MATRIX_WIDTH))); // no two numbers touch
@@ -91,9 +123,9 @@ function dress(svg) {
     write(open, "ticks", ticks, (i) => column + ((ticks[i] + 0.5) * MATRIX_WIDTH) / size, 37, "middle", 10);
   }
   write(open, "score", right.map(() => ""), SCORE + 29, ROW, "start");
-  write(open, "weight", right.map(() => ""), 978, ROW, "end");
-  write(open, "masked", right.map(() => "masked"), PRODUCT + 100, ROW, "middle").style("opacity", 0);
-  write(closed, "weight", right.map(() => ""), 420, ROW, "start");
+  write(open, "weight", right.map(() => ""), RIGHT - 5.5, ROW, "end");
+  write(open, "masked", right.map(() => "masked"), PRODUCT + MATRIX_WIDTH / 2, ROW, "middle").style("opacity", 0);
+  write(closed, "weight", right.map(() => ""), config.widths[1] - 60, ROW, "start");
   const line = open.append("g").attr("class", "dimension").style("pointer-events", "none").style("opacity", 0);
   line.selectAll("rect").data([[QUERIES, left], [KEYS, right], [PRODUCT, right]]).enter().append("rect")
     .attr("y", HEADING_HEIGHT - 2).attr("height", ([, tokens]) => tokens.length * BOXHEIGHT)
@@ -101,29 +133,32 @@ function dress(svg) {
 
   closed.selectAll("#leftText > g").call(choose);
   open.selectAll("#leftText > g").call(choose);
-  all.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));
-  const tokens = ["#collapsed", "#expanded"].map((group) => find(`${group} #leftText > g`, svg));
+  svg.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));
+  const tokens = ["#collapsed", "#expanded"].map((group) => find(`${group} #leftText > g`));
   tokens.forEach((own, which) => reachTokens(own, tokens[1 - which]));
-  if (view.chosen !== null) {
-    kept = view.chosen;
-    config.expanded = true;
-    view.chosen = null;
-  }
-  show();
+}
+
+function renderHeadingsExpanded(svg) {
+  const product = isNarrow() ? "q \u00d7 k" : "q \u00d7 k (elementwise)";
+  const middles = [QUERIES, KEYS, PRODUCT].map((column) => column + MATRIX_WIDTH / 2);
+  write(svg, "headings", ["Query q", "Key k", product], (i) => middles[i], 18, "middle", 16);
+  write(svg, "headings", ["q \u2219 k"], SCORE - 6, 18, "start", 16);
+  write(svg, "headings", ["Softmax"], RIGHT - 58.5, 18, "start", 16);
+  write(svg, "nothing", ["No token selected"], middles[2], HEADING_HEIGHT + 55, "middle", 20).attr("id", "placeholder");
 }
 
 // bertviz draws these for every query token, and shows those of one. Here they are drawn for that one.
 function renderHorizLines(svg, id, start, end) {
-  svg.append("g").attr("id", id).selectAll("line").data(shown().right_text).enter().append("line")
+  svg.append("g").attr("id", id).selectAll("line").data(choiceNow().right_text).enter().append("line")
     .attr("x1", start).attr("x2", end).attr("y1", (_, row) => middle(row)).attr("y2", (_, row) => middle(row))
     .call(connect);
 }
 function renderQueryKeyLines(svg, start, end) {
-  svg.append("g").attr("id", "qk-lines").selectAll("path").data(shown().right_text).enter().append("path")
+  svg.append("g").attr("id", "qk-lines").selectAll("path").data(choiceNow().right_text).enter().append("path")
     .attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`).attr("fill", "none").call(connect);
 }
 function renderVectorHighlights(svg, id, start) {
-  svg.append("g").attr("id", id).selectAll("rect").data(shown().right_text).enter().append("rect")
+  svg.append("g").attr("id", id).selectAll("rect").data(choiceNow().right_text).enter().append("rect")
     .attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
     .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5).attr("fill", "none").call(connect);
 }
@@ -144,7 +179,7 @@ function drawConnectors(svg, row, weights) {
 
 // What is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias".
 function formula(size) {
-  const [{ scale, softcap, tables }] = shown().rows ? view.attention : [shown()];
+  const { scale, softcap, tables } = choiceNow().whole;
   const isBias = (number) => number !== 0 && number > -1e38;
   return [
     scale ? `× ${+scale[config.layer].toPrecision(3)}` : `/ √${size}`,
@@ -154,7 +189,7 @@ function formula(size) {
 }
 
 function showComputation(svg, row) {
-  const panel = shown(), where = [panel, config.layer, config.head, row];
+  const panel = choiceNow(), where = [panel, config.layer, config.head, row];
   const query = of(panel.queries)[row], keys = of(panel.keys), weights = of(panel.attn)[row];
   const scores = scoresOf(...where);
   const hidden = keys.map((_, column) => masked(...where, column));
@@ -173,7 +208,7 @@ function showComputation(svg, row) {
 
 // ---- choosing: pointing at a token shows its weights, a click keeps it, Escape lets go
 
-let kept = null;
+let kept = view.chosen;
 const svgs = () => ["#expanded", "#collapsed"].map((group) => d3.select(group));
 function light(row) {
   config.index = row;
@@ -202,26 +237,26 @@ function keep(row) {
   light(row);
 }
 function show() {
-  const width = config.expanded ? OPEN : CLOSED, svg = find("#vis > svg")[0];
-  svg.setAttribute("viewBox", `0 0 ${width} ${config.initialTextLength * BOXHEIGHT + HEADING_HEIGHT + 8}`);
-  svg.removeAttribute("height");
-  Object.assign(svg.style, { maxWidth: `${width}px`, minWidth: `${Math.min(width, 800)}px` });
+  const width = config.widths[config.expanded ? 0 : 1];
+  const most = Math.max(...view.attention.map((panel) => Math.max(panel.left_text.length, panel.right_text.length)));
+  d3.select("#vis > svg").attr("viewBox", `0 0 ${width} ${most * BOXHEIGHT + HEADING_HEIGHT + 8}`)
+    .style("max-width", `${width}px`);
   d3.select("#expanded").attr("visibility", config.expanded ? "visible" : "hidden");
   d3.select("#collapsed").attr("visibility", config.expanded ? "hidden" : "visible");
   light(config.index ?? kept);
 }
-// bertviz calls these two, at the first drawing before there is anything to choose.
+// The plus and the minus beside a token of bertviz's call these two.
 function showExpanded() {
-  if (find(".where").length) show();
+  show();
 }
 function showCollapsed() {
-  if (find(".where").length) show();
+  show();
 }
 document.addEventListener("keydown", (event) => event.key === "Escape" && keep(null));
 
 function reachTokens(tokens, others) {
   const keys = "Enter shows or hides its vectors. The space bar keeps it, Escape lets go. Left and right: dimensions.";
-  reach(tokens, (part, index) => `${tokenName(part, index)}. ${keys}`, (token, index) => ({
+  reach(tokens, (part, index) => `${part.textContent || "empty"}, index ${index}. ${keys}`, (token, index) => ({
     ...hover(token),
     press: (key) => {
       if (key === " ") {
@@ -239,7 +274,7 @@ function reachTokens(tokens, others) {
       if (!step || !config.expanded) {
         return move(event);
       }
-      const weights = of(shown().attn)[row];
+      const weights = of(choiceNow().attn)[row];
       dimension = Math.min(Math.max((dimension ?? -step) + step, 0), config.vectorSize - 1);
       mark(dimension, weights.indexOf(Math.max(...weights)));
       event.preventDefault();
@@ -252,14 +287,14 @@ function reachTokens(tokens, others) {
 let dimension = null;
 const number = (value) => value.toFixed(3).replace("-", "\u2212");
 function strongest(row) {
-  const panel = shown(), weights = of(panel.attn)[row];
+  const panel = choiceNow(), weights = of(panel.attn)[row];
   const order = d3.range(weights.length).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
   const each = order.map((column) => `${panel.right_text[column]} ${number(weights[column])}`);
   return `${panel.left_text[row]} attends most to ${each.join(", ")}`;
 }
 // Mark a dimension of all vectors, and say its numbers for one key.
 function mark(index, column) {
-  const panel = shown(), key = of(panel.keys)[column][index];
+  const panel = choiceNow(), key = of(panel.keys)[column][index];
   d3.selectAll(".dimension").style("opacity", 1).selectAll("rect")
     .attr("x", ([start]) => start + (index * MATRIX_WIDTH) / config.vectorSize);
   let text = `dimension ${index} (index): key ${panel.right_text[column]} ${number(key)}`;
@@ -285,32 +320,33 @@ function point(target) {
     mark(dimension, row);
   } else {
     mark(dimension, 0);
-    say(`dimension ${dimension} (index): query ${shown().left_text[row]} ${number(of(shown().queries)[row][dimension])}`);
+    say(`dimension ${dimension} (index): query ${choiceNow().left_text[row]} ${number(of(choiceNow().queries)[row][dimension])}`);
   }
 }
 
-// ---- another panel may have other tokens, layers and heads
+// ---- the menus: another panel may have other tokens, layers and heads
 
-function resize() {
-  const panel = shown();
-  config.vectorSize = panel.queries[0][0][0].length;
-  for (const [id, name, count] of [["#layer", "layer", panel.attn.length], ["#att_head", "head", panel.attn[0].length]]) {
+function fillMenus() {
+  const { attn, queries } = choiceNow();
+  config.vectorSize = queries[0][0][0].length;
+  for (const [id, name, count] of [["layer", "layer", attn.length], ["att_head", "head", attn[0].length]]) {
     config[name] = Math.min(config[name], count - 1);
-    $(id).html(d3.range(count).map((index) => `<option value="${index}">${index}</option>`).join("")).val(config[name]);
+    fillMenu(id, d3.range(count).map((index) => [index, index]), config[name]);
   }
 }
 find("#filter").forEach((menu) => menu.addEventListener("change", () => {
   keep(null);
   config.filter = menu.value;
-  resize();
-}, true));
-find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () => (config.index = null), true));
-
-addEventListener("ground", () => {
-  config.mode = view.display_mode;
+  fillMenus();
   render();
-});
-new MutationObserver(() => find("#vis > svg").forEach(dress)).observe($("#vis")[0], { childList: true });
-initialize();
-config.initialTextLength = Math.max(...view.attention.map((panel) => Math.max(panel.left_text.length, panel.right_text.length)));
+}));
+find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () => {
+  config[menu.id === "layer" ? "layer" : "head"] = +menu.value;
+  config.index = null;
+  render();
+}));
+onChange(render);
+const { attention, layer, head, chosen } = view;
+Object.assign(config, { attention, layer, head, filter: 0, index: null, expanded: chosen !== null, bidirectional: true });
+fillMenus();
 render();

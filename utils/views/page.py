@@ -1,9 +1,9 @@
 """The page of a view, which needs no network, and the frame that shows it before its static picture.
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
-from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 and jQuery are in the page,
-and the numbers are packed as bytes. A function of `head.js`, `model.js` or `neuron.js` takes the place of bertviz's
-function of that name: this is how lines come to lie on a canvas.
+from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 is in the page, the few calls
+of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js` or
+`neuron.js` takes the place of bertviz's function of that name: this is how lines come to lie on a canvas.
 """
 
 import base64
@@ -36,7 +36,6 @@ class View:
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
     draw: Callable  # () -> the static picture, a `Sheet`
-    width: int | None = None  # of a page that shrinks as a whole where there is less room, in pixels
 
     @cached_property
     def sheet(self):
@@ -91,19 +90,15 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
         menus += menu("filter", "Attention", data["attention"])
     menus += controls
     data |= {
-        "kind": kind,
         "colours": ink.COLOURS,
         "strengths": [ink.strength(heads) for heads in (1, 2)],
         "line": ink.LINE,
-        "default_filter": "0",
-        "root_div_id": "view",
         "display_mode": display_mode,
     }
     parts = {
         "title": html.escape(title),
         "menus": menus,
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        "jquery": _library("XStatic-jQuery", "xstatic/pkg/jquery/data/jquery.min.js"),
         "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
         "common": _own("common.js"),
         "drawing": _drawing_code(kind),
@@ -151,19 +146,20 @@ def _own(name):
 def _drawing_code(kind):
     """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
 
-    A function that ours defines takes the place of bertviz's of that name. Left out are the addresses that bertviz
-    would fetch its libraries from.
+    A function that ours defines takes the place of bertviz's of that name. Left out are functions that nothing calls
+    then, and the addresses that bertviz would fetch its libraries from.
     """
     own = _own(f"{kind}.js")
     code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
-    code = re.sub(
-        r"const ([A-Z_]+) = (\d+);", r"let \1 = \2;", code
-    )  # sizes that may depend on the page's width
+    code = re.sub(r"const ([A-Z_]+) =", r"let \1 =", code)  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
     code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
     for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
         code = _without_function(code, name)
+    for name in re.findall(r"^function (\w+)", code, flags=re.MULTILINE):
+        if len(re.findall(rf"\b{name}\b", code + own)) == 1:
+            code = _without_function(code, name)
     return f"{code}\n{own}\n}});"
 
 
@@ -193,23 +189,26 @@ def _library(package, path):
 
 
 def _without_comments(code):
-    """Return code without indentation and without lines that only comment."""
-    lines = [re.sub("; // .*", ";", line.strip()) for line in code.splitlines()]
-    return "\n".join(line for line in lines if line and not re.match(r"\* |\*$|// (?!http)", line))
+    """Return code without indentation and comments."""
+    lines = [re.sub(r"(^|\s)// (?!http).*", "", line.strip()) for line in code.splitlines()]
+    return "\n".join(line for line in lines if line and not re.match(r"\* |\*$", line))
 
 
 def _frame(view, picture, width):
-    """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed."""
+    """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed.
+
+    The frame tells the page whether the notebook is dark: at first, and when another theme is chosen, of which
+    JupyterLab and VS Code make a note at the body of the notebook.
+    """
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text = html.escape(view.text)
-    room = f"min-height:{view.height}px"
-    if view.width:
-        room = f"aspect-ratio:{view.width}/{view.height};max-height:{view.height}px"
     return (
-        f'<div style="display:grid;{room}">'
+        f'<div style="display:grid;min-height:{view.height}px">'
         f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
-        f"""onload="this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*')" """
+        """onload="const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');tell();"""
+        "new MutationObserver((_,it)=>this.isConnected?tell():it.disconnect()).observe(document.body,{attributes:true})"
+        '" '
         f"srcdoc='{page}'></iframe></div>"
     )
 
