@@ -44,6 +44,8 @@ LISTS = {
 }
 LISTS |= {"shift_right", "greedy_decode", "held_out_best", "paired_interval", "layer_flops", "cache_bytes"}
 
+ATTENTION = nn.functional.scaled_dot_product_attention
+
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
 
@@ -221,6 +223,68 @@ def test_link_leads_to_the_cell_where_there_is_one(monkeypatch):
     judge.address_of.cache_clear()
 
 
+def kinds_in(values):
+    """Return the float dtypes of tensors and modules, wherever they stand."""
+    for value in values:
+        if isinstance(value, nn.Module):
+            yield from kinds_in(value.parameters())
+        elif isinstance(value, tuple):
+            yield from kinds_in(value)
+        elif isinstance(value, torch.Tensor) and value.is_floating_point():
+            yield value.dtype
+
+
+@each_exercise
+def test_inputs_of_float_come_in_32_and_in_64_bits(exercise):
+    seen, own = set(), RIGHT[exercise][0]
+
+    def attempt(*inputs):
+        seen.update(kinds_in(inputs))
+        return own.forward(*inputs) if exercise in CLASSES else own(*inputs)
+
+    if exercise in CLASSES:
+        attempt = type("Attempt", (own,), {"forward": attempt})
+    assert check(exercise, attempt).passed
+    assert seen in (set(), {torch.float32, torch.float64})
+
+
+def only_in_32_bits(scores):
+    return scores.softmax(-1) if scores.dtype == torch.float32 else scores
+
+
+@pytest.mark.parametrize(
+    "exercise, name, attempt",
+    [
+        ("softmax", "right_in_float32_only", only_in_32_bits),
+        ("attention", "two_dtypes", lambda q, k, v: ATTENTION(q.float(), k.float(), v)),
+        (
+            "working_share",
+            "two_dtypes",
+            lambda a: (
+                torch.cat(a)[..., 1:-1].sum(-1)
+                @ torch.full((a[0].shape[-1],), 1 / a[0].shape[-1], dtype=torch.float32)
+            ),
+        ),
+        (
+            "multi_head_attention",
+            "two_dtypes",
+            type(
+                "Floats",
+                (RIGHT["multi_head_attention"][0],),
+                {
+                    "forward": lambda self, x, mask=None: RIGHT["multi_head_attention"][0].forward(
+                        self, x.float(), mask
+                    )
+                },
+            ),
+        ),
+    ],
+)
+def test_what_works_in_32_bits_only_has_a_name(exercise, name, attempt):
+    verdict = check(exercise, attempt)
+    assert verdict.misconception == name and "float64" in verdict.message
+
+
 # ----------------------------------------------------------------------------- stubs, and attempts that misbehave
 
 
@@ -356,9 +420,6 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
         Unreadable, match=r"You returned a pair of tensors. Expected are whole numbers, the ids."
     ):
         whole_numbers("ids")((torch.arange(2), torch.arange(2)))
-
-
-ATTENTION = nn.functional.scaled_dot_product_attention
 
 
 @pytest.mark.parametrize(

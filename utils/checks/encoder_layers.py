@@ -20,7 +20,7 @@ class Part(nn.Module):
 
     def forward(self, hidden_state):
         self.given = hidden_state.detach().clone()
-        return self.function(hidden_state)
+        return self.function(hidden_state.float()).to(hidden_state.dtype)
 
 
 def norms_of(module, held):

@@ -25,7 +25,7 @@ def check_softmax(attempt):
     """Check `attempt(attn_scores)`: weights over the keys, (batch, query, key). Peer: torch.softmax."""
     large = torch.tensor([[[0.0, 200.0, 100.0], [1.0, 2.0, 3.0]]])
     rows = [[-1000.0, -1000.0, -999.0], [0.0, 1.0, -1.0], [-1000.0, -1.0, 0.0], [900.0, 900.0, 899.0]]
-    small = torch.tensor([rows], dtype=torch.float64)
+    small = torch.tensor([rows])
     # In the third a sum without keepdim runs, and divides by the sums of other rows.
     shapes = [made_numbers(2, 4, 3), made_numbers(3, 2, 5, start=4), made_numbers(3, 3, 3, start=2)]
 

@@ -158,13 +158,14 @@ def check_without_head(attempt):
         return made_numbers(2, 4, num_heads * head_dim) / 2
 
     def call(sizes, heads, fails):
-        model = Attentions(*sizes)
+        dtype = torch.float64 if sizes[0] == 3 else torch.float32  # of one of the trials
+        model = Attentions(*sizes).to(dtype)
 
         def run():
             if fails:
                 raise Planned
             with torch.no_grad():
-                return model(hidden_state(*sizes))
+                return model(hidden_state(*sizes).to(dtype))
 
         try:
             output = attempt(model, [*heads], sizes[2], run)
@@ -176,7 +177,7 @@ def check_without_head(attempt):
         outputs = torch.stack([layer.output.weight.detach() for layer in model.attentions])
         others = [p.detach().flatten() for name, p in model.named_parameters() if "output.weight" not in name]
         with torch.no_grad():  # a hook that is left behind shows here
-            again = model(made_numbers(2, 4, outputs.shape[-1]) / 2)
+            again = model(made_numbers(2, 4, outputs.shape[-1]).to(outputs) / 2)
         return {
             "output": output.detach(),
             "output.weight afterwards": outputs,

@@ -52,7 +52,7 @@ ERRORS = [
     (RuntimeError, r"requires grad\. Use", "gradients_are_recorded"),
     (
         RuntimeError,
-        r"(same|scalar) (data)?type|same dtype|can't be cast to|must have the same dtype",
+        r"(same|scalar) (data)?type|same dtype|can't be cast to|dtypes? (to|match)|expected dtype|mixed dtype",
         "two_dtypes",
     ),
     (IndexError, r"tensors used as indices must be", "two_dtypes"),
