@@ -464,7 +464,7 @@ def interval_of_sums(head_hits, rule_hits, sentence, draws):
 
 for misconception, attempt in {
     "interval_as_percent": lambda *given: tuple(100 * end for end in interval_counts(*given)),
-    "ends_are_equal": lambda head, rule, sentence, draws: interval_torch(head, rule, sentence, 1),
+    "ends_are_equal": lambda head, rule, sentence, draws: interval_percentile(head, rule, sentence, 1),
     "sums_not_shares": interval_of_sums,
     "ratio_not_difference": interval_with(lambda head, rule, hits: head / rule.clip(0.01)),
     "one_end_only": lambda head, rule, *given: (

@@ -388,7 +388,8 @@ def tried(attempt, inputs):
     names = [""] * len(inputs or ())
     with suppress(Exception):  # no signature
         function = attempt.forward if isinstance(attempt, type) else attempt
-        named = [part.name for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        named = [part for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        named = [part.name for part in named if part.kind < part.VAR_POSITIONAL]
         names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
     told = [
         (name + text, value)

@@ -389,7 +389,7 @@ def check_path_cut(attempt):
             query, key = (split(part, num_heads) for part in projected)
             if divisor:
                 query = query * math.sqrt(query.shape[-1]) / divisor(query.shape[-1], num_heads)
-            return {"row weights": finish(query, key)}
+            return {"table of weights": finish(query, key)}
 
         return compute
 
@@ -406,7 +406,8 @@ def check_path_cut(attempt):
 
     def difference(sign):
         return lambda *given: {
-            "row weights": sign * (like()(*given)["row weights"] - like(whole, whole)(*given)["row weights"])
+            "table of weights": sign
+            * (like()(*given)["table of weights"] - like(whole, whole)(*given)["table of weights"])
         }
 
     mistakes = {
@@ -474,6 +475,6 @@ def check_path_cut(attempt):
         trials.append((attention, norm, *states, num_heads))
 
     def read(raw):
-        return {"row weights": read_tensor(raw, "row weights")}
+        return {"table of weights": read_tensor(raw, "table of weights")}
 
     return judge("path_cut", attempt, trials, like(), mistakes, read)
