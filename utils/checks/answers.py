@@ -9,9 +9,8 @@ import math
 import numpy as np
 import torch
 
-LAYER_HEAD = (
-    "layer, head"  # the part of an answer that names a head, told in other words than numbers at a place
-)
+# The part of an answer that names a head, told in other words than numbers at a place.
+LAYER_HEAD = "layer, head"
 
 
 class Unreadable(Exception):

@@ -218,15 +218,15 @@ def judge(
     if ran.changed:
         return refused(exercise, f"After your code ran, {ran.changed}", "changes_its_input")
     if wrong or ran.timed_out or ran.error is not None:
-        hint, name = right_so_far(told, trials)
-        name = next((one.name for one in wrong if one.name), name if wrong else None)
+        hint, symptom = right_so_far(told, trials)
+        name = next((one.name for one in wrong if one.name), symptom if wrong else None)
         seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
         if wrong and not name and not by_chance and answers_differ(call or attempt, inputs, read):
             name = "differs_from_call_to_call"
         if not name and (name := of_error(ran.error)):
             seen, inputs = why_not_run(ran), ran.failed
-        elif not name and not wrong:
-            name = right_so_far(told, trials)[1]
+        elif not wrong:
+            name = name or symptom
         return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
     if found := wrong_in_float64(call or attempt, told, read):
         return refused(exercise, *found)
