@@ -248,36 +248,23 @@ def test_inputs_of_float_come_in_32_and_in_64_bits(exercise):
     assert seen in (set(), {torch.float32, torch.float64})
 
 
-def only_in_32_bits(scores):
-    return scores.softmax(-1) if scores.dtype == torch.float32 else scores
+HEADS = RIGHT["multi_head_attention"][0]
+FLOATS = type(
+    "Floats", (HEADS,), {"forward": lambda self, x, mask=None: HEADS.forward(self, x.float(), mask)}
+)
 
 
 @pytest.mark.parametrize(
     "exercise, name, attempt",
     [
-        ("softmax", "right_in_float32_only", only_in_32_bits),
+        ("softmax", "right_in_float32_only", lambda s: s.softmax(-1) if s.dtype == torch.float32 else s),
         ("attention", "two_dtypes", lambda q, k, v: ATTENTION(q.float(), k.float(), v)),
         (
-            "working_share",
-            "two_dtypes",
-            lambda a: (
-                torch.cat(a)[..., 1:-1].sum(-1)
-                @ torch.full((a[0].shape[-1],), 1 / a[0].shape[-1], dtype=torch.float32)
-            ),
+            "split_heads",
+            "changes_its_input",
+            lambda x, n: torch.stack((x.double().mul_(2) / 2).chunk(n, -1), 1),
         ),
-        (
-            "multi_head_attention",
-            "two_dtypes",
-            type(
-                "Floats",
-                (RIGHT["multi_head_attention"][0],),
-                {
-                    "forward": lambda self, x, mask=None: RIGHT["multi_head_attention"][0].forward(
-                        self, x.float(), mask
-                    )
-                },
-            ),
-        ),
+        ("multi_head_attention", "two_dtypes", FLOATS),
     ],
 )
 def test_what_works_in_32_bits_only_has_a_name(exercise, name, attempt):

@@ -22,7 +22,7 @@ COURSE = Path(__file__).parents[2]
 LIMIT = 10.0  # seconds that an attempt may take
 
 
-class Stopped(BaseException):
+class Stopped(SystemExit):
     """Thrown into the thread of an attempt that takes too long."""
 
 
