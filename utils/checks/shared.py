@@ -75,13 +75,13 @@ def plain_trials():
 
 
 def far_trial():
-    """Return query, key and value with scores near 2000, -2000 and 0.
+    """Return query, key and value with scores near 2000, -2000 and 0; in the second text both ends in one row.
 
     They are exact in 32 bits, in any order of the sums: multiples of 1/4, and the root of d is 4.
     """
     query, key = (made_numbers(2, 4, 16, start=start).mul(2).round() / 4 for start in (4, 7))
     query[..., 0] = torch.tensor([64.0, -64, 64, 0])
-    key[..., 0] = torch.tensor([125.0, 125, 125, 125])
+    key[..., 0], key[1, 2, 0] = 125, -125
     return query, key, made_numbers(2, 4, 3, start=9)
 
 
