@@ -480,7 +480,8 @@ def attend(
         weight, bias = layers.heads[which]
         if share is not None:
             weight, bias = weight[[share] * len(weight)], bias[[share] * len(bias)]
-        part = torch.einsum("bsi,hdi->bhsd", hidden_state, weight) + bias[:, None]
+        part = F.linear(hidden_state, weight.flatten(0, 1), bias.flatten())
+        part = part.unflatten(-1, (len(weight), -1)).transpose(1, 2)  # (batch, heads, seq, head_dim)
         per_head.append(split(part) if split else part)
     query, key, value = per_head
     scores = query @ key.mT / divisor(query) if divisor else scaled_scores(query, key)
