@@ -105,7 +105,7 @@ def check_padding_mask(attempt):
         [[1, 1, 1], [1, 0, 0], [1, 1, 0]] * 2,
         [[1, 1, 0]],
     ]
-    met = "mask as it meets the scores"
+    met = "mask (spread over the scores)"
 
     def right(attention_mask):
         batch, key = attention_mask.shape

@@ -180,9 +180,9 @@ def check_without_head(attempt):
             again = model(made_numbers(2, 4, outputs.shape[-1]).to(outputs) / 2)
         return {
             "output": output.detach(),
-            "output.weight afterwards": outputs,
-            "other weights afterwards": torch.cat(others),
-            "output of the model afterwards": again,
+            "output.weight after the call": outputs,
+            "other weights after the call": torch.cat(others),
+            "output of the model after the call": again,
         }
 
     def read(raw):
