@@ -176,10 +176,8 @@ def check_weights_of_token(attempt):
         "softmax_twice": [softmax_of(lambda query, keys: SCALED(query, keys).softmax(dim=0))],
     }
 
-    far = (
-        torch.tensor([25.0, 1.0]),
-        torch.tensor([[60.0, 1.0], [59.5, 2.0], [-60.0, 0.0]]),
-    )  # scores near 1000
+    # Scores near 1000 and -1000, whose sum is small.
+    far = torch.tensor([25.0, 1.0]), torch.tensor([[60.0, 1], [59.5, 2], [-60, 0], [-59, 1]])
     return judge("weights_of_token", attempt, [*one_query(), far], right, mistakes, alone("row"))
 
 
