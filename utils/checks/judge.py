@@ -226,7 +226,7 @@ def judge(
         if not name and (name := of_error(ran.error)):
             seen, inputs = why_not_run(ran), ran.failed
         elif not wrong:
-            name = name or symptom
+            name = symptom
         return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
     if found := wrong_in_float64(call or attempt, told, read):
         return refused(exercise, *found)
@@ -241,7 +241,9 @@ def wrong_in_float64(function, told, read):
     pairs = [(one, in_float64(one.inputs)) for one in told]
     pairs = [(one, inputs) for one, inputs in pairs if inputs is not one.inputs]
     ran = run_attempt(function, [inputs for _, inputs in pairs], torch.float64)
-    if ran.error or ran.timed_out:
+    if ran.timed_out:
+        return IN_FLOAT64 + why_not_run(ran), None
+    if ran.error:
         return IN_FLOAT64 + why_not_run(ran), of_error(ran.error) or "right_in_float32_only"
     if ran.changed:
         return f"{IN_FLOAT64}After your code ran, {ran.changed}", "changes_its_input"
