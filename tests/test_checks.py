@@ -44,6 +44,8 @@ LISTS = {
 }
 LISTS |= {"shift_right", "greedy_decode", "held_out_best", "paired_interval", "layer_flops", "cache_bytes"}
 
+ATTENTION = nn.functional.scaled_dot_product_attention
+
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
 
@@ -221,6 +223,55 @@ def test_link_leads_to_the_cell_where_there_is_one(monkeypatch):
     judge.address_of.cache_clear()
 
 
+def kinds_in(values):
+    """Return the float dtypes of tensors and modules, wherever they stand."""
+    for value in values:
+        if isinstance(value, nn.Module):
+            yield from kinds_in(value.parameters())
+        elif isinstance(value, tuple):
+            yield from kinds_in(value)
+        elif isinstance(value, torch.Tensor) and value.is_floating_point():
+            yield value.dtype
+
+
+@each_exercise
+def test_inputs_of_float_come_in_32_and_in_64_bits(exercise):
+    seen, own = set(), RIGHT[exercise][0]
+
+    def attempt(*inputs):
+        seen.update(kinds_in(inputs))
+        return own.forward(*inputs) if exercise in CLASSES else own(*inputs)
+
+    if exercise in CLASSES:
+        attempt = type("Attempt", (own,), {"forward": attempt})
+    assert check(exercise, attempt).passed
+    assert seen in (set(), {torch.float32, torch.float64})
+
+
+HEADS = RIGHT["multi_head_attention"][0]
+FLOATS = type(
+    "Floats", (HEADS,), {"forward": lambda self, x, mask=None: HEADS.forward(self, x.float(), mask)}
+)
+
+
+@pytest.mark.parametrize(
+    "exercise, name, attempt",
+    [
+        ("softmax", "right_in_float32_only", lambda s: s.softmax(-1) if s.dtype == torch.float32 else s),
+        ("attention", "two_dtypes", lambda q, k, v: ATTENTION(q.float(), k.float(), v)),
+        (
+            "split_heads",
+            "changes_its_input",
+            lambda x, n: torch.stack((x.double().mul_(2) / 2).chunk(n, -1), 1),
+        ),
+        ("multi_head_attention", "two_dtypes", FLOATS),
+    ],
+)
+def test_what_works_in_32_bits_only_has_a_name(exercise, name, attempt):
+    verdict = check(exercise, attempt)
+    assert verdict.misconception == name and "float64" in verdict.message
+
+
 # ----------------------------------------------------------------------------- stubs, and attempts that misbehave
 
 
@@ -356,9 +407,6 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
         Unreadable, match=r"You returned a pair of tensors. Expected are whole numbers, the ids."
     ):
         whole_numbers("ids")((torch.arange(2), torch.arange(2)))
-
-
-ATTENTION = nn.functional.scaled_dot_product_attention
 
 
 @pytest.mark.parametrize(

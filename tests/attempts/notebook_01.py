@@ -731,7 +731,7 @@ for misconception, attempt in {
     wrong("pad_batch", misconception, attempt)
 for misconception, attempt in {
     "half_the_length": lambda kinds: len(kinds) // 2 if 1 in kinds else None,
-    "counted_from_the_end": lambda kinds: 1 if 1 in kinds else None,
+    "counted_from_the_end": lambda kinds: len(kinds) - kinds.index(1) if 1 in kinds else None,
     "not_in_the_list": lambda kinds: kinds.index(1),
 }.items():
     wrong("sentence_b_start", misconception, attempt)

@@ -601,10 +601,10 @@ def einsum_without_scale(self, hidden_state, mask=None):
     return self.output(torch.einsum("bhqk,bkhd->bqhd", weights, value).flatten(2))
 
 
-class ValueNotProjected(Steps):
-    def forward(self, hidden_state, mask=None):
-        query, key = (self.split(part(hidden_state)) for part in (self.query, self.key))
-        return self.output(self.merge(self.weigh(query, key, mask) @ self.split(hidden_state)))
+def projected(*parts):
+    """A part None stands for the input itself."""
+    names = [part or "unprojected" for part in parts]
+    return stepped(parts=names, unprojected=lambda self, hidden_state: hidden_state)
 
 
 class WeightsFirst(Heads):
@@ -671,7 +671,10 @@ for misconception, attempts in {
         stepped(parts=("query", "value", "value")),
         stepped(parts=("query", "value", "key")),
     ],
-    "layer_unused": [ValueNotProjected],
+    "query_unused": [projected(None, "key", "value")],
+    "key_unused": [projected("query", None, "value")],
+    "value_unused": [projected("query", "key", None)],
+    "layers_unused": [projected("query", None, None)],
     "weights_first": [WeightsFirst],
     "value_ignored": [OnlyWeights],
     "residual_added": [WithResidual],

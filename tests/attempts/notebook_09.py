@@ -597,12 +597,10 @@ for misconception, attempts in {
         cross(parts=("query", "value", "key")),
         cross(parts=("query", "value", "value")),
     ],
-    "layer_unused": [
-        cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), m)),
-        cross_forward(lambda self, h, m: attend_to(self.query(h), m, self.value(m))),
-        cross_forward(lambda self, h, m: attend_to(h, self.key(m), self.value(m))),
-        cross_forward(lambda self, h, m: attend_to(self.query(h), m, m)),
-    ],
+    "value_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), m))],
+    "key_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), m, self.value(m)))],
+    "query_unused": [cross_forward(lambda self, h, m: attend_to(h, self.key(m), self.value(m)))],
+    "layers_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), m, m))],
     "value_ignored": [
         cross_forward(lambda self, h, m: Cross.forward(self, h, m)[1]),
         cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), self.query(h))),

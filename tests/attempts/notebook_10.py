@@ -328,7 +328,7 @@ wrong("paired_interval", "high_before_low", interval_with(paired, cut=(0.975, 0.
 wrong("paired_interval", "sentences_weigh_the_same", interval_of_means)
 wrong(
     "paired_interval",
-    "without_replacement",
+    "ends_are_equal",
     interval_with(paired, replace=False),
     lambda head, rule, *_: (head.mean() - rule.mean(),) * 2,
 )
@@ -338,6 +338,8 @@ wrong(
     interval_with(paired, cut=(0.05, 0.95)),
     interval_with(paired, cut=(0, 1)),
     interval_with(paired, cut=(0.16, 0.84)),
+    interval_with(paired, cut=(0.02, 0.98)),
+    interval_with(paired, cut=(0.03, 0.97)),
 )
 
 
@@ -462,7 +464,7 @@ def interval_of_sums(head_hits, rule_hits, sentence, draws):
 
 for misconception, attempt in {
     "interval_as_percent": lambda *given: tuple(100 * end for end in interval_counts(*given)),
-    "one_draw_for_all": lambda head, rule, sentence, draws: interval_torch(head, rule, sentence, 1),
+    "ends_are_equal": lambda head, rule, sentence, draws: interval_percentile(head, rule, sentence, 1),
     "sums_not_shares": interval_of_sums,
     "ratio_not_difference": interval_with(lambda head, rule, hits: head / rule.clip(0.01)),
     "one_end_only": lambda head, rule, *given: (

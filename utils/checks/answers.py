@@ -9,9 +9,8 @@ import math
 import numpy as np
 import torch
 
-LAYER_HEAD = (
-    "layer, head"  # the part of an answer that names a head, told in other words than numbers at a place
-)
+# The part of an answer that names a head, told in other words than numbers at a place.
+LAYER_HEAD = "layer, head"
 
 
 class Unreadable(Exception):
@@ -193,7 +192,7 @@ def layer_and_head(numbers):
 
 def row_sums(answer):
     """Return a sentence about the first row of weights that does not sum to 1, or nothing."""
-    weights = answer.get("weights", answer.get("row weights"))
+    weights = answer.get("weights", answer.get("table of weights"))
     if weights is None or weights.dim() == 0 or not weights.isfinite().all():
         return ""
     sums = weights.sum(dim=-1).flatten()
@@ -220,7 +219,9 @@ def first_difference(mine, value):
 
 
 def in_words(number, decimals):
-    """Return a number with few decimals, and a whole one without."""
+    """Return a number with few decimals, a whole one without, and a very large one as a power of ten."""
+    if 1e12 < abs(number) < math.inf:
+        return f"{number:.1e}"
     if abs(number) < math.inf and abs(number - round(number)) < 1e-5:
         return str(round(number))
     return f"{number:.{decimals}f}"

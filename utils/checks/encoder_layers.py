@@ -5,7 +5,7 @@ import itertools
 import torch
 from torch import nn
 
-from .answers import Unreadable, output_and_weights, what_differs
+from .answers import Unreadable, close, output_and_weights, what_differs
 from .running import run_attempt, why_not_run
 
 RATE = 0.25  # of dropout: none that a learner would write down, so that a fixed one shows
@@ -20,7 +20,7 @@ class Part(nn.Module):
 
     def forward(self, hidden_state):
         self.given = hidden_state.detach().clone()
-        return self.function(hidden_state)
+        return self.function(hidden_state.float()).to(hidden_state.dtype)
 
 
 def norms_of(module, held):
@@ -242,9 +242,7 @@ def how_it_drops(norm, x, branch, result):
 
     def share_kept(made):
         """Return the share of numbers that were kept, if each token is as one of the ways makes it, else None."""
-        same = torch.isclose(made.double(), result.double(), rtol=1e-4, atol=2e-5).all(
-            dim=-1
-        )  # (ways, batch, seq)
+        same = close(made, result).all(dim=-1)  # (ways, batch, seq)
         return kept[same.int().argmax(dim=0)].mean().item() if same.any(dim=0).all() else None
 
     with torch.no_grad():

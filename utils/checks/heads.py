@@ -44,10 +44,8 @@ def search(cases, table, mistakes, last=None):
     each head, (layers, heads). To the `mistakes` of the exercise come the ways to choose wrongly in that table. The
     `last` ones name a head by chance now and then, so the others are tried before.
     """
-    trials, known = (
-        [inputs for inputs, _ in cases],
-        {id(inputs[0]): torch.tensor(told) for inputs, told in cases},
-    )
+    trials = [inputs for inputs, _ in cases]
+    known = {id(inputs[0]): torch.tensor(told) for inputs, told in cases}
 
     def right(*inputs):
         return {LAYER_HEAD: known[id(inputs[0])]}
@@ -86,7 +84,6 @@ def search(cases, table, mistakes, last=None):
         layer = numbers.sum(dim=1).argmax()
         return [layer, numbers[layer].argmax()]
 
-    every = slice(None)
     common = {
         "counted_from_one": [moved([1, 1]), moved([1, 0]), moved([0, 1])],
         "layer_and_head_swapped": [lambda *inputs: {LAYER_HEAD: known[id(inputs[0])].flip(0)}],
@@ -98,16 +95,14 @@ def search(cases, table, mistakes, last=None):
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[0, 0]]},
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][[1, 1]]},
         ],
-        "second_best": [lambda *inputs: second_best(table(*inputs))],
+        "second_best": [best_of(lambda t: divmod(t.flatten().topk(2).indices[1].item(), t.shape[1]))],
         "layer_or_head_alone": [
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][0]},
             lambda *inputs: {LAYER_HEAD: known[id(inputs[0])][1]},
         ],
         "flat_index": [lambda *inputs: {LAYER_HEAD: table(*inputs).argmax()}],
         "divided_by_layers": [
-            counted("layers", "layers"),
-            counted("heads", "layers"),
-            counted("layers", "heads"),
+            counted(*pair) for pair in (("layers", "layers"), ("heads", "layers"), ("layers", "heads"))
         ],
         "fixed_number_of_heads": [counted(12, 12)],
         "layer_and_head_apart": [
@@ -116,19 +111,11 @@ def search(cases, table, mistakes, last=None):
         ],
         "one_layer_only": [within(slice(1)), within(slice(-1, None))],
         "part_of_table": [
-            within(slice(1, None)),
-            within(slice(-1)),
-            within(every, slice(1, None)),
-            within(every, slice(-1)),
+            within(*part) for cut in (slice(1, None), slice(-1)) for part in ((cut,), (slice(None), cut))
         ],
         "weakest_instead": [lambda *inputs: place(-table(*inputs))],
     }
     return trials, right, mistakes | common | (last or {})
-
-
-def second_best(table):
-    """Return the answer that names the second largest number of a table (layers, heads)."""
-    return {LAYER_HEAD: torch.tensor(divmod(table.flatten().topk(2).indices[1].item(), table.shape[1]))}
 
 
 def share(table):
@@ -209,12 +196,9 @@ def wrong_shares(right, chosen):
     shapes["mean_over_heads"] += [of(lambda w: w.sum(-1).mean(0)), of(lambda w: w.sum(-1).mean(1))]
     return shapes | {
         "other_than_mean": [
-            of(lambda w: w.sum(-1).amax(-1)),
-            of(lambda w: w.sum(-1).amin(-1)),
-            of(lambda w: w.sum(-1).median(-1).values),
-            of(lambda w: w.sum(-1).prod(-1)),
-            of(lambda w: w.sum(-1).std(-1)),
-        ],
+            of(lambda w, name=name: getattr(w.sum(-1), name)(-1)) for name in ("amax", "amin", "prod", "std")
+        ]
+        + [of(lambda w: w.sum(-1).median(-1).values)],
         "itself_left_out": [without_itself],
         "hits_counted": [hits, lambda *inputs: share(hits(*inputs)["share"] * inputs[0][0].shape[-1])],
         "ratio_to_the_rest": [lambda *inputs: share(ratio(right(*inputs)["share"]))],
@@ -224,10 +208,9 @@ def wrong_shares(right, chosen):
         "query_axis_kept": [of(lambda w: w.sum(-1))],
         "largest_instead_of_sum": [of(lambda w: w.amax(-1).mean(-1)), of(lambda w: w.amax((-2, -1)))],
         "queries_for_keys": [
-            of_rows(lambda w: w.sum(-1).mean(-1)),
             of_rows(lambda w: w.sum(-2).mean(-1)),
-            of_rows(lambda w: w.mean((-2, -1))),
-            of_rows(lambda w: w.sum((-2, -1))),
+            of_rows(lambda w: w.sum(-1).mean(-1)),
+            *(of_rows(lambda w, name=name: getattr(w, name)((-2, -1))) for name in ("mean", "sum")),
         ],
         "queries_left_out": [
             some_queries(lambda keys, seq: list(range(1, seq - 1))),

@@ -5,6 +5,7 @@ answer and with what each known misconception would give. What it says is a `Ver
 stand in misconceptions.toml.
 """
 
+import copy
 import functools
 import html
 import importlib
@@ -27,6 +28,7 @@ from .symptoms import of_error
 # exercise -> its home and, for each misconception, what the learner did, why it matters and where to read.
 WORDS = tomllib.loads((Path(__file__).parent / "misconceptions.toml").read_text(encoding="utf-8"))
 NOT_ATTEMPTED = "not attempted yet"
+IN_FLOAT64 = "Right in float32. The same inputs came again in float64, as numbers of 64 bits. "
 # Colours for a light and a dark page alike (Okabe and Ito 2008); a sign and a word say the same.
 LOOK = {"passed": ("✓", "#009E73"), "not yet": ("✗", "#D55E00"), NOT_ATTEMPTED: ("○", "#808080")}
 
@@ -216,17 +218,49 @@ def judge(
     if ran.changed:
         return refused(exercise, f"After your code ran, {ran.changed}", "changes_its_input")
     if wrong or ran.timed_out or ran.error is not None:
-        hint, name = right_so_far(told, trials)
-        name = next((one.name for one in wrong if one.name), name if wrong else None)
+        hint, symptom = right_so_far(told, trials)
+        name = next((one.name for one in wrong if one.name), symptom if wrong else None)
         seen, inputs = (wrong[0].seen, wrong[0].inputs) if wrong else (why_not_run(ran), ran.failed)
         if wrong and not name and not by_chance and answers_differ(call or attempt, inputs, read):
             name = "differs_from_call_to_call"
         if not name and (name := of_error(ran.error)):
             seen, inputs = why_not_run(ran), ran.failed
-        elif not name and not wrong:
-            name = right_so_far(told, trials)[1]
+        elif not wrong:
+            name = symptom
         return refused(exercise, tried(attempt, inputs and shown(*inputs)) + seen, name, hint)
+    if found := wrong_in_float64(call or attempt, told, read):
+        return refused(exercise, *found)
     return Verdict(exercise, True, None, f"Your answer was right on all {len(trials)} test inputs.")
+
+
+def wrong_in_float64(function, told, read):
+    """Return a sentence and a name if what was right on all inputs is not right on the same ones in float64.
+
+    float64 is the default then, as in notebook 05. An answer in float32 is right too, if its numbers are.
+    """
+    pairs = [(one, in_float64(one.inputs)) for one in told]
+    pairs = [(one, inputs) for one, inputs in pairs if inputs is not one.inputs]
+    ran = run_attempt(function, [inputs for _, inputs in pairs], torch.float64)
+    if ran.timed_out:
+        return IN_FLOAT64 + why_not_run(ran), None
+    if ran.error:
+        return IN_FLOAT64 + why_not_run(ran), of_error(ran.error) or "right_in_float32_only"
+    if ran.changed:
+        return f"{IN_FLOAT64}After your code ran, {ran.changed}", "changes_its_input"
+    for (one, _), (_, result) in zip(pairs, ran.results, strict=True):
+        if seen := compared(one.inputs, result, lambda *_, one=one: one.expected, read).seen:
+            return IN_FLOAT64 + seen, "right_in_float32_only"
+    return None
+
+
+def in_float64(value):
+    """Return tensors and modules of float32 in float64, also those in a tuple; all else as it is."""
+    if isinstance(value, tuple):
+        parts = tuple(map(in_float64, value))
+        return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+    if isinstance(value, torch.nn.Module):
+        return copy.deepcopy(value).double()
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def answers_differ(function, inputs, read):
@@ -356,7 +390,8 @@ def tried(attempt, inputs):
     names = [""] * len(inputs or ())
     with suppress(Exception):  # no signature
         function = attempt.forward if isinstance(attempt, type) else attempt
-        named = [part.name for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        named = [part for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        named = [part.name for part in named if part.kind < part.VAR_POSITIONAL]
         names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
     told = [
         (name + text, value)

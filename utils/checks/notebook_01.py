@@ -249,8 +249,14 @@ def check_pad_batch(attempt):
 def check_sentence_b_start(attempt):
     """Check `attempt(token_type_ids)`: the place of the first 1 in a list, or None if there is no sentence B."""
     # In the first row all that can be counted or found is another number.
-    rows = [[0] * 6 + [1] * 4 + [0] * 7, [0, 0, 0, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0]]
-    answers = {tuple(row): place for row, place in zip(rows, [6, 3, None, 4, 2], strict=True)}
+    rows = [
+        [0] * 6 + [1] * 4 + [0] * 7,
+        [0, 0, 0, 1, 1, 1],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0, 1],
+        [0, 1, 1, 0, 0, 0, 0],
+    ]
+    answers = {tuple(row): place for row, place in zip(rows, [6, 3, None, 4, 1], strict=True)}
 
     def right(row):
         return {"place": answers[tuple(row)]}

@@ -25,12 +25,12 @@ def check_softmax(attempt):
     """Check `attempt(attn_scores)`: weights over the keys, (batch, query, key). Peer: torch.softmax."""
     large = torch.tensor([[[0.0, 200.0, 100.0], [1.0, 2.0, 3.0]]])
     rows = [[-1000.0, -1000.0, -999.0], [0.0, 1.0, -1.0], [-1000.0, -1.0, 0.0], [900.0, 900.0, 899.0]]
-    small = torch.tensor([rows], dtype=torch.float64)
+    small = torch.tensor([rows])
     # In the third a sum without keepdim runs, and divides by the sums of other rows.
     shapes = [made_numbers(2, 4, 3), made_numbers(3, 2, 5, start=4), made_numbers(3, 3, 3, start=2)]
 
     def answer(weights):
-        return {"row weights": weights}
+        return {"table of weights": weights}
 
     def right(scores):
         return answer(torch.softmax(scores, dim=-1))
@@ -133,18 +133,18 @@ def check_softmax(attempt):
 
     def level(inputs, answer):
         """Scores of 200 and 100 get equal weights."""
-        weights = answer["row weights"]
+        weights = answer["table of weights"]
         return (
             inputs[0] is large and weights.shape == large.shape and weights[0, 0, 1] == weights[0, 0, 2] > 0.4
         )
 
     def overflow(inputs, answer):
         far = inputs[0] is large or inputs[0] is small
-        return far and overflowed(answer["row weights"], torch.softmax(inputs[0], dim=-1))
+        return far and overflowed(answer["table of weights"], torch.softmax(inputs[0], dim=-1))
 
     signs = {"scores_cut_off": level, "overflow_on_large_scores": overflow}
     trials = [(scores,) for scores in (*shapes, large, small)]
-    return judge("softmax", attempt, trials, right, mistakes, alone("row weights"), signs)
+    return judge("softmax", attempt, trials, right, mistakes, alone("table of weights"), signs)
 
 
 @safely

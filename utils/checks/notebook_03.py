@@ -105,7 +105,7 @@ def check_padding_mask(attempt):
         [[1, 1, 1], [1, 0, 0], [1, 1, 0]] * 2,
         [[1, 1, 0]],
     ]
-    met = "mask as it meets the scores"
+    met = "mask (spread over the scores)"
 
     def right(attention_mask):
         batch, key = attention_mask.shape
@@ -253,7 +253,7 @@ def check_scaled_dot_product_attention(attempt):
     window = torch.tensor([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0]]).bool()  # 3 queries, 5 keys
     # Forbidden keys with scores of 2000 beside allowed ones of -2000, and the other way round.
     query, key, value = far_trial()
-    key[:, :3, 0] *= -1
+    key[:, :3, 0] = -125
     broken = three[0].clone()
     broken[0, 2, 1] = math.inf  # a query that came in broken: its output is nan, and has to stay so
     trials = [

@@ -74,6 +74,7 @@ def check_split_heads(attempt):
 
 # ------------------------------------------------------------------------------------------ multi-head attention
 
+LAYERS = "query", "key", "value"
 SUM_TO_ONE = "rows that sum to 1"  # weights: of all heads, or their mean
 SIZES = [(6, 3), (20, 4)]  # hidden_size and heads: more heads than numbers in each, and fewer
 
@@ -97,7 +98,7 @@ def check_multi_head_attention(attempt):
         return refused(exercise, *found)
 
     def call(place, *inputs):
-        return modules[place](*inputs)
+        return modules[place].to(inputs[0].dtype)(*inputs)
 
     def right(place, hidden_state, mask=None):
         return peer_answer(held[place], hidden_state, mask)
@@ -150,7 +151,7 @@ class Layers(NamedTuple):
 
     def wrong_at_sight(self):
         """Return a sentence and a name for what the weights alone show, or None."""
-        for name, (weight, _) in zip(("query", "key", "value"), self.heads, strict=True):
+        for name, (weight, _) in zip(LAYERS, self.heads, strict=True):
             if weight.shape[-1] == self.head_dim():
                 seen = (
                     f"Your layer `{name}` takes {weight.shape[-1]} numbers; a token has {self.hidden_size}."
@@ -182,7 +183,7 @@ def layers_of(module, hidden_size, num_heads):
     return Layers(
         hidden_size,
         num_heads,
-        [projection(module, name, hidden_size, num_heads) for name in ("query", "key", "value")],
+        [projection(module, name, hidden_size, num_heads) for name in LAYERS],
         linear_layer(module, "output") if hasattr(module, "output") else None,
     )
 
@@ -371,9 +372,8 @@ def wrong_heads(held):
             like(weigh=lambda scores, mask: hidden(scores.mT, mask).softmax(dim=-1)),
         ],
         "layers_mixed_up": [like(order=order) for order in sorted(mixed)],
-        "layer_unused": [
-            layer_left_out(which) for which in [{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}]
-        ],
+        **{f"{name}_unused": [layer_left_out({place})] for place, name in enumerate(LAYERS)},
+        "layers_unused": [layer_left_out(which) for which in [{0, 1}, {0, 2}, {1, 2}, {0, 1, 2}]],
         "weights_first": [weights_first],
         "value_ignored": [weights_alone],
         "residual_added": [with_input],
@@ -480,7 +480,8 @@ def attend(
         weight, bias = layers.heads[which]
         if share is not None:
             weight, bias = weight[[share] * len(weight)], bias[[share] * len(bias)]
-        part = torch.einsum("bsi,hdi->bhsd", hidden_state, weight) + bias[:, None]
+        part = F.linear(hidden_state, weight.flatten(0, 1), bias.flatten())
+        part = part.unflatten(-1, (len(weight), -1)).transpose(1, 2)  # (batch, heads, seq, head_dim)
         per_head.append(split(part) if split else part)
     query, key, value = per_head
     scores = query @ key.mT / divisor(query) if divisor else scaled_scores(query, key)

@@ -177,7 +177,7 @@ def check_position_encoding(attempt):
     trials = [
         (made_numbers(2, 5, 6),),
         (made_numbers(1, 7, 4, start=6),),
-        (made_numbers(3, 8, 3, start=4).mT.double(),),  # as many tokens as sentences; not contiguous
+        (made_numbers(3, 8, 3, start=4).mT,),  # as many tokens as sentences; not contiguous
         (torch.zeros(1, 1000, 4),),  # so long a text shows a base that is nearly right
     ]
 
@@ -339,7 +339,7 @@ def check_encoder_layer(attempt):
         verdict = judge(exercise, attempt, trials, unknown, only, call=module)
         seen = f"Your class holds {len(held)} norm where a layer has two."
         return verdict if "raised" in verdict.message else refused(exercise, seen, verdict.misconception)
-    verdict = judge(exercise, attempt, trials, right, mistakes, call=module)
+    verdict = judge(exercise, attempt, trials, right, mistakes, call=lambda x: module.to(x.dtype)(x))
     many = made_numbers(4, 8, hidden_size) / 2
-    wrong = what_drops_wrongly(module.train(), parts, norms, many) if verdict.passed else None
+    wrong = what_drops_wrongly(module.float().train(), parts, norms, many) if verdict.passed else None
     return refused(exercise, *wrong) if wrong else verdict

@@ -196,18 +196,8 @@ def check_working_share(attempt):
             lambda a: share(1 - shares_of_keys(a, [-1])),
         ],
         "other_keys_left_out": [
-            *(
-                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
-                for cut in (slice(2, None), slice(-2))
-            ),
-            *(
-                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
-                for cut in (slice(2, -1), slice(1, -2))
-            ),
-            *(
-                lambda a, cut=cut: share(torch.cat(a)[..., cut].sum(-1).mean(-1))
-                for cut in (slice(2, -2), slice(None))
-            ),
+            lambda a, first=first, end=end: share(torch.cat(a)[..., first:end].sum(-1).mean(-1))
+            for first, end in ((2, None), (0, -2), (2, -1), (1, -2), (2, -2), (0, None))
         ],
     }
     return judge("working_share", attempt, trials, right, mistakes, alone("share"), WRONG_SHAPES)

@@ -77,13 +77,13 @@ def check_same_word_share(attempt):
         (planted(3, 2, 6, {}, start=5), ["a", "leaf", "falls", "a", "fall", "leaf"]),
     ]
 
-    def found(attentions, tokens, choose, every=False):
-        """Return for each query its word, its number of keys, and its weight on them, (layers, heads)."""
+    def found(attentions, tokens, choose, every, measure):
+        """Return for each query its word, its number of keys, and a measure of its weights there, (layers, heads)."""
         for query, word in enumerate(tokens):
             same = [key for key, other in enumerate(tokens) if other == word]
             if every or len(same) > 1:
                 keys = choose(query, same)
-                yield word, len(keys), torch.cat(attentions)[:, :, query, keys].sum(dim=-1)
+                yield word, len(keys), measure(torch.cat(attentions)[:, :, query], keys)
 
     def others(query, same):
         return [key for key in same if key != query]
@@ -91,8 +91,11 @@ def check_same_word_share(attempt):
     def over_queries(rows):
         return torch.stack([row for _, _, row in rows]).mean(dim=0)
 
-    def computed(reduce=over_queries, choose=others, every=False):
-        return lambda a, tokens: share(reduce(list(found(a, tokens, choose, every))))
+    def summed(weights, keys):
+        return weights[..., keys].sum(dim=-1)
+
+    def computed(reduce=over_queries, choose=others, every=False, measure=summed):
+        return lambda a, tokens: share(reduce(list(found(a, tokens, choose, every, measure))))
 
     def over_keys(rows):
         return torch.stack([row / max(count, 1) for _, count, row in rows]).mean(dim=0)
@@ -152,27 +155,9 @@ def check_same_word_share(attempt):
         ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
         "hits_counted": [
-            lambda a, tokens: share(
-                torch.stack(
-                    [
-                        torch.isin(torch.cat(a)[:, :, q].argmax(-1), torch.tensor(others(q, same))).double()
-                        for q, word in enumerate(tokens)
-                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
-                    ]
-                ).mean(0)
-            )
+            computed(measure=lambda w, keys: torch.isin(w.argmax(-1), torch.tensor(keys)).double())
         ],
-        "largest_instead_of_sum": [
-            lambda a, tokens: share(
-                torch.stack(
-                    [
-                        torch.cat(a)[:, :, q, others(q, same)].amax(-1)
-                        for q, word in enumerate(tokens)
-                        if len(same := [k for k, other in enumerate(tokens) if other == word]) > 1
-                    ]
-                ).mean(0)
-            )
-        ],
+        "largest_instead_of_sum": [computed(measure=lambda w, keys: w[..., keys].amax(-1))],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),

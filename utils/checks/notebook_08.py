@@ -133,24 +133,15 @@ def check_weights_of_token(attempt):
             like(lambda query, keys: torch.ones(1, len(keys))),
         ],
         "softmax_before_sum": [
-            like(lambda query, keys: products(query, keys).softmax(dim=0).sum(dim=-1)),
-            like(lambda query, keys: (query * keys).softmax(dim=0).sum(dim=-1)),
-            like(lambda query, keys: products(query, keys).softmax(dim=0)),
-            like(lambda query, keys: products(query, keys).softmax(dim=-1)),
-            *(
-                like(
-                    lambda query, keys, made=made, axis=axis, reduce=reduce: reduce(
-                        made(query, keys).softmax(dim=axis)
-                    )
-                )
-                for made in (products, torch.mul)
-                for axis in (0, 1)
-                for reduce in (
-                    lambda w: w.mean(dim=-1),
-                    lambda w: w.sum(dim=-1),
-                    lambda w: w.sum(dim=-1) / w.sum(),
-                )
-            ),
+            like(lambda q, k, made=made, axis=axis, reduce=reduce: reduce(made(q, k).softmax(dim=axis)))
+            for made in (products, torch.mul)
+            for axis in (0, 1)
+            for reduce in (
+                lambda w: w,
+                lambda w: w.mean(dim=-1),
+                lambda w: w.sum(dim=-1),
+                lambda w: w.sum(dim=-1) / w.sum(),
+            )
         ],
         "sum_over_keys": [
             softmax_of(lambda query, keys: products(query, keys).sum(dim=0)),
@@ -163,12 +154,8 @@ def check_weights_of_token(attempt):
             like(lambda query, keys: SCALED(query, keys).softmax(dim=0) / math.sqrt(len(query))),
         ],
         "overflow_on_large_scores": [
-            like(lambda query, keys: SCALED(query, keys).exp() / SCALED(query, keys).exp().sum()),
-            like(
-                lambda query, keys: (SCALED(query, keys).exp() / SCALED(query, keys).exp().sum()).nan_to_num(
-                    0.0
-                )
-            ),
+            like(lambda query, keys: (powers := SCALED(query, keys).exp()) / powers.sum()),
+            like(lambda query, keys: ((powers := SCALED(query, keys).exp()) / powers.sum()).nan_to_num(0.0)),
         ],
         "each_score_alone": [like(lambda query, keys: SCALED(query, keys).sigmoid())],
         "sign_turned": [softmax_of(lambda query, keys: -SCALED(query, keys))],
@@ -189,10 +176,8 @@ def check_weights_of_token(attempt):
         "softmax_twice": [softmax_of(lambda query, keys: SCALED(query, keys).softmax(dim=0))],
     }
 
-    far = (
-        torch.tensor([25.0, 1.0]),
-        torch.tensor([[60.0, 1.0], [59.5, 2.0], [-60.0, 0.0]]),
-    )  # scores near 1000
+    # Scores near 1000 and -1000, whose sum is small.
+    far = torch.tensor([25.0, 1.0]), torch.tensor([[60.0, 1], [59.5, 2], [-60, 0], [-59, 1]])
     return judge("weights_of_token", attempt, [*one_query(), far], right, mistakes, alone("row"))
 
 

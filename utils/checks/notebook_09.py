@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from .answers import Unreadable, whole_numbers
 from .judge import judge, safely
-from .notebook_04 import SUM_TO_ONE, read_attention
+from .notebook_04 import LAYERS, SUM_TO_ONE, read_attention
 from .shared import (
     built,
     linear_layer,
@@ -222,14 +222,14 @@ def check_cross_attention(attempt):
     modules = {size: built(attempt, size) for size in (4, 6)}
     layers = {}
     for size, module in modules.items():
-        layers[size] = [linear_layer(module, name) for name in ("query", "key", "value")]
+        layers[size] = [linear_layer(module, name) for name in LAYERS]
         if any(weight.shape != (size, size) for weight, _ in layers[size]):
             sizes = ", ".join(str(tuple(weight.shape)) for weight, _ in layers[size])
             said = f"Each layer takes hidden_size numbers, {size}, and makes as many. Yours are {sizes}."
             raise Unreadable(said, "layer_of_another_size")
 
     def call(hidden_state, memory):
-        return modules[hidden_state.shape[-1]](hidden_state, memory)
+        return modules[hidden_state.shape[-1]].to(memory.dtype)(hidden_state, memory)
 
     def parts(sources, order, hidden_state, memory):
         """Return query, key and value from these texts: d the decoder's, e the encoder's; a layer None is left out."""
@@ -299,7 +299,13 @@ def check_cross_attention(attempt):
         ],
         "arguments_exchanged": [like("edd")],
         "memory_ignored": [like("ddd")],
-        "layer_unused": [like(order=order) for order in orders if None in order],
+        **{
+            f"{name}_unused": [
+                like(order=order) for order in orders if [*order].count(None) == 1 and order[place] is None
+            ]
+            for place, name in enumerate(LAYERS)
+        },
+        "layers_unused": [like(order=order) for order in orders if [*order].count(None) > 1],
         "layers_mixed_up": [like(order=order) for order in orders if None not in order],
         "weights_first": [like(attention=weights_first)],
         "value_ignored": [like(attention=weights_alone), like("ded", (0, 1, 0))],

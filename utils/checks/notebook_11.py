@@ -310,17 +310,9 @@ def check_cache_bytes(attempt):
         "window_ignored": [like(kept=lambda n, w: n)],
         "window_always_full": [like(kept=lambda n, w: w)],
         "what_is_forgotten": [
-            *(
-                like(kept=kept)
-                for kept in (lambda n, w: n - w, lambda n, w: max(n - w, 0), lambda n, w: abs(n - w))
-            ),
-            # all of it without a window
-            *(
-                like(kept=lambda n, w, kept=kept: n if w == n else kept(n, w))
-                for kept in (lambda n, w: n - w,)
-            ),
-            like(kept=lambda n, w: n if w == n else max(n - w, 0)),
-            like(kept=lambda n, w: n if w == n else abs(n - w)),
+            like(kept=lambda n, w, kept=kept, whole=whole: n if whole and w == n else kept(n, w))
+            for kept in (lambda n, w: n - w, lambda n, w: max(n - w, 0), lambda n, w: abs(n - w))
+            for whole in (False, True)  # all of it without a window
         ],
         "longer_of_both": [like(kept=max)],
         "window_added": [like(kept=lambda n, w: n + w), like(kept=lambda n, w: n * w)],

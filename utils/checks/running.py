@@ -22,7 +22,7 @@ COURSE = Path(__file__).parents[2]
 LIMIT = 10.0  # seconds that an attempt may take
 
 
-class Stopped(BaseException):
+class Stopped(SystemExit):
     """Thrown into the thread of an attempt that takes too long."""
 
 
@@ -37,23 +37,23 @@ class Ran(NamedTuple):
 
 
 @contextmanager
-def steady():
+def steady(default=torch.float32):
     """In this `with` block random numbers and the default dtype are the same each time; then all is as before."""
-    dtype, python, numpy = torch.get_default_dtype(), random.getstate(), np.random.get_state()
+    before, python, numpy = torch.get_default_dtype(), random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         random.seed(0)
         np.random.seed(0)
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(default)
         try:
             yield
         finally:
-            torch.set_default_dtype(dtype)
+            torch.set_default_dtype(before)
             random.setstate(python)
             np.random.set_state(numpy)
 
 
-def run_attempt(function, trials):
+def run_attempt(function, trials, dtype=torch.float32):
     """Call the function on each trial, in a thread that is stopped after LIMIT seconds. Return a `Ran`.
 
     A thread works on every system, in a notebook, and beside other threads; no signal handler is touched. What
@@ -76,7 +76,7 @@ def run_attempt(function, trials):
             for inputs in trials:
                 one(inputs)
 
-    with steady():
+    with steady(dtype):
         # In a copy of this context, so that what the attempt prints lands under the cell that asked.
         thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
         thread.start()

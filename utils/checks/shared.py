@@ -75,13 +75,13 @@ def plain_trials():
 
 
 def far_trial():
-    """Return query, key and value with scores near 2000, -2000 and 0.
+    """Return query, key and value with scores near 2000, -2000 and 0; in the second text both ends in one row.
 
     They are exact in 32 bits, in any order of the sums: multiples of 1/4, and the root of d is 4.
     """
     query, key = (made_numbers(2, 4, 16, start=start).mul(2).round() / 4 for start in (4, 7))
     query[..., 0] = torch.tensor([64.0, -64, 64, 0])
-    key[..., 0] = torch.tensor([125.0, 125, 125, 125])
+    key[..., 0], key[1, 2, 0] = 125, -125
     return query, key, made_numbers(2, 4, 3, start=9)
 
 
@@ -137,32 +137,13 @@ def signs_of_attention():
 
 
 # What a learner may divide by instead of √d, given d; and what may happen to scores before softmax.
-OTHER_DIVISORS = [
-    *(lambda d: math.log(d), lambda d: math.log2(d), lambda d: d**0.25, lambda d: d**2, lambda d: d**1.5),
-    *(
-        lambda d: math.sqrt(d - 1),
-        lambda d: math.sqrt(d + 1),
-        lambda d: math.sqrt(2 * d),
-        lambda d: math.sqrt(d / 2),
-    ),
-    *(
-        lambda d: 2 * d,
-        lambda d: d / 2,
-        lambda d: math.sqrt(d) / 2,
-        lambda d: 2 * math.sqrt(d),
-        lambda d: d // 2,
-    ),
-    *(lambda d: math.sqrt(d) + 1, lambda d: d + 1, lambda d: d - 1),
-]
-SCORES_CHANGED = [
-    torch.relu,
-    torch.abs,
-    torch.tanh,
-    torch.square,
-    lambda s: s.clamp(-1, 1),
-    lambda s: s.clamp(min=1e-9),
-]
-SCORES_CHANGED += [lambda s, top=top: s.clamp(-top, top) for top in (10, 20, 50, 80, 100)]
+ROOTS_OF = lambda d: d - 1, lambda d: d + 1, lambda d: 2 * d, lambda d: d / 2
+OTHER_DIVISORS = [lambda d, power=power: d**power for power in (0.25, 1.5, 2)]
+OTHER_DIVISORS += [lambda d, size=size: math.sqrt(size(d)) for size in ROOTS_OF] + [*ROOTS_OF]
+OTHER_DIVISORS += [math.log, math.log2, lambda d: d // 2, lambda d: math.sqrt(d) + 1]
+OTHER_DIVISORS += [lambda d, by=by: math.sqrt(d) * by for by in (0.5, 2)]
+SCORES_CHANGED = [torch.relu, torch.abs, torch.tanh, torch.square, lambda s: s.clamp(min=1e-9)]
+SCORES_CHANGED += [lambda s, top=top: s.clamp(-top, top) for top in (1, 10, 20, 50, 80, 100)]
 SCORES_CHANGED += [lambda s, top=top: s.clamp(max=top) for top in (10, 20, 50, 80, 88, 100)]
 SCORES_CHANGED += [lambda s: s / s.amax(-1, keepdim=True), lambda s: s / s.abs().amax(-1, keepdim=True)]
 SCORES_CHANGED += [lambda s: s / s.norm(dim=-1, keepdim=True)]
@@ -266,10 +247,8 @@ def remembered(function):
     def compute(*inputs):
         place = tuple(map(id, inputs))
         if place not in known:
-            known[place] = (
-                inputs,
-                function(*inputs),
-            )  # with the inputs, so that no other object gets their ids
+            # with the inputs, so that no other object gets their ids
+            known[place] = inputs, function(*inputs)
         return known[place][1]
 
     return compute
