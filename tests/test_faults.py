@@ -501,6 +501,12 @@ if json.load(sys.stdin):
     mount("-t", "tmpfs", "-o", "size=1m", "none", full)
     report["full"] = attempt("some/other")
     try:
+        with open(full / "rest", "wb", buffering=0) as rest:
+            while rest.write(bytes(4096)):
+                pass
+    except OSError:  # now the disk is full to the last page
+        pass
+    try:
         head_view([torch.eye(3)[None, None]], ["a", "b", "c"]).save(full / "view.html")
     except OSError as error:
         report["save"] = str(error)
