@@ -77,7 +77,7 @@ def head_view(
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
     panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
     warn_if_slow(panels)
-    num_layers, num_heads = panels[0].weights.shape[:2]
+    num_layers, num_heads = panels[0].levels.shape[:2]
     layers = read_indices("include_layers", include_layers, num_layers)
     layer = layers[0] if layer is None else read_index("layer", layer, num_layers)
     if layer not in layers:
@@ -120,7 +120,7 @@ def model_view(
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
     panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
-    num_layers, num_heads = panels[0].weights.shape[:2]
+    num_layers, num_heads = panels[0].levels.shape[:2]
     layers = read_indices("include_layers", include_layers, num_layers)
     heads = read_indices("include_heads", include_heads, num_heads)
     panels = [choose(panel, layers, heads) for panel in panels]
@@ -219,7 +219,7 @@ def _sizes(panels):
     """Return for the text: "20", or for an encoder-decoder "decoder 12 × 12, cross 12 × 20"."""
     if panels[0].name == "All":
         return str(len(panels[0].query_tokens))
-    return ", ".join("{} {} × {}".format(p.name.lower(), *p.weights.shape[2:]) for p in panels)
+    return ", ".join("{} {} × {}".format(p.name.lower(), *p.levels.shape[2:]) for p in panels)
 
 
 def _some(indices, count, what):
@@ -232,4 +232,4 @@ def _some(indices, count, what):
 def _height_of_grid(panels, total_heads):
     """Return the pixels that bertviz's model view is high: its grid, or the picture that opens on a click."""
     count = most_tokens(panels)
-    return round(max(panels[0].weights.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))
+    return round(max(panels[0].levels.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))

@@ -17,8 +17,6 @@ from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 
-import torch
-
 from . import ink
 from .panels import read_sentence_b_start
 
@@ -239,11 +237,10 @@ def sentence_choices(tokens, start):
 
 def _pack(panel):
     """Return a panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
-    levels = (panel.weights.double() * 255).round().to(torch.uint8).cpu()
     return {
         "name": panel.name,
         "left_text": panel.query_tokens,
         "right_text": panel.key_tokens,
-        "shape": list(levels.shape),
-        "weights": base64.b64encode(levels.contiguous().numpy().tobytes()).decode("ascii"),
+        "shape": list(panel.levels.shape),
+        "weights": base64.b64encode(panel.levels.tobytes()).decode("ascii"),
     } | panel.sides

@@ -4,6 +4,7 @@ import operator
 import warnings
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 
 from .tokens import prettify, special_indices, word_numbers
@@ -24,7 +25,7 @@ class Panel:
     """What the menu of a view offers at a time: the weights from one list of tokens to another, or to itself."""
 
     name: str
-    weights: torch.Tensor  # (layers, heads, query, key)
+    levels: np.ndarray  # (layers, heads, query, key): weights in steps of 1/255, from 0 to 255
     query_tokens: list[str]  # as they are shown
     key_tokens: list[str]
     sides: dict = field(default_factory=dict)  # which tokens make a word and which are special, for the page
@@ -50,33 +51,33 @@ def read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks):
 
 def _read_panel(name, argument, attention, prettify_tokens, **tokens):
     """Return a panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
-    weights = _read_weights(attention, argument)
+    levels = _read_weights(attention, argument)
     tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
-    _require_token_count(weights, tokens, argument)
+    _require_token_count(levels.shape, tokens, argument)
     lists = list(tokens.values())
     sides = {}
     for side, names in (("left", lists[0]), ("right", lists[-1])):
         sides |= {f"{side}_words": word_numbers(names), f"{side}_special": special_indices(names)}
     shown = [prettify(names) if prettify_tokens else names for names in lists]
-    return Panel(name, weights, shown[0], shown[-1], {key: value for key, value in sides.items() if value})
+    return Panel(name, levels, shown[0], shown[-1], {key: value for key, value in sides.items() if value})
 
 
 def choose(panel, layers, heads=None):
     """Return the panel with these layers and heads alone, given by their indices."""
-    weights = panel.weights[layers]
-    return replace(panel, weights=weights if heads is None else weights[:, heads])
+    levels = panel.levels[layers]
+    return replace(panel, levels=levels if heads is None else levels[:, heads])
 
 
 def most_tokens(panels):
     """Return how many tokens the longest list has: so many lines of text the view is high."""
-    return max(max(panel.weights.shape[2:]) for panel in panels)
+    return max(max(panel.levels.shape[2:]) for panel in panels)
 
 
 def warn_if_slow(panels):
     """Warn of panels that a browser draws slowly."""
     count = most_tokens(panels)
     if count > SMOOTH_TOKENS:
-        lines = max(panel.weights[0, 0].numel() for panel in panels)
+        lines = max(panel.levels[0, 0].size for panel in panels)
         warnings.warn(
             f"{count} tokens make {lines:,} lines a head: the view will be slow. "
             f"Up to {SMOOTH_TOKENS} tokens it is quick, so cut the text if you can.",
@@ -85,7 +86,7 @@ def warn_if_slow(panels):
 
 
 def _read_weights(attention, name):
-    """Return one tensor (layers, heads, query, key) out of one (1, heads, query, key) a layer."""
+    """Return the levels of a `Panel` from a tensor of weights, (1, heads, query, key), for each layer."""
     if isinstance(attention, torch.Tensor):
         raise TypeError(
             f"{name} is one tensor of shape {tuple(attention.shape)}; it must be a list with a tensor for each layer. "
@@ -120,15 +121,15 @@ def _read_weights(attention, name):
             f"{name} holds a batch of {shapes[0][0]} texts, and a view shows one. "
             f"For the first, pass [layer[:1] for layer in {name}] and cut its padding off."
         )
-    weights = torch.cat([layer.detach() for layer in attention])  # (layers, heads, query, key)
+    weights = np.concatenate([layer.detach().cpu().double().numpy() for layer in attention])
     # A weight of 1 may be rounded upwards: in bfloat16 to 1.008.
-    slack = max(0.001, torch.finfo(weights.dtype).eps) if weights.is_floating_point() else 0.001
+    slack = max([0.001, *(torch.finfo(layer.dtype).eps for layer in attention if layer.is_floating_point())])
     if not ((weights >= -slack) & (weights <= 1 + slack)).all():  # also False for NaN
         raise ValueError(
             f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
             "Pass the weights after softmax."
         )
-    return weights.clamp(0, 1)
+    return np.rint(weights.clip(0, 1) * 255).astype(np.uint8)
 
 
 def _of_one_layer(weights):
@@ -209,13 +210,13 @@ def _require_no_other(stacks, **single):
         raise ValueError(NO_WEIGHTS)
 
 
-def _require_token_count(weights, tokens, name):
+def _require_token_count(shape, tokens, name):
     """Refuse weights that do not fit the lists in `tokens`: one, or that of the queries and that of the keys."""
     counts = [len(names) for names in tokens.values()]
-    if tuple(weights.shape[2:]) != (counts[0], counts[-1]):
+    if shape[2:] != (counts[0], counts[-1]):
         there = " and ".join(f"{len(names)} {argument}" for argument, names in tokens.items())
         raise ValueError(
-            f"{name} has {weights.shape[2]} query and {weights.shape[3]} key positions, but there are {there}. "
+            f"{name} has {shape[2]} query and {shape[3]} key positions, but there are {there}. "
             "Take both from the same input, with its special tokens."
         )
     if max(counts) > MOST_TOKENS:
@@ -231,8 +232,8 @@ def _require_same_heads(panels):
     """Refuse panels of unequal depth: the page has one menu of layers and one row of heads for all."""
     first = panels[0]
     for panel in panels[1:]:
-        if panel.weights.shape[:2] != first.weights.shape[:2]:
-            sizes = [f"{p.name.lower()}_attention {tuple(p.weights.shape[:2])}" for p in (first, panel)]
+        if panel.levels.shape[:2] != first.levels.shape[:2]:
+            sizes = [f"{p.name.lower()}_attention {p.levels.shape[:2]}" for p in (first, panel)]
             raise ValueError(
                 f"(layers, heads) of {' and of '.join(sizes)} differ, but a view has one choice of them for all. "
                 "For a model whose encoder and decoder are not equally deep, draw each in a view of its own."
@@ -241,9 +242,9 @@ def _require_same_heads(panels):
 
 def require_grid_lines(panels):
     """Refuse more than a browser can draw: a line for every weight of every head that is included."""
-    lines = max(panel.weights.numel() for panel in panels)
+    lines = max(panel.levels.size for panel in panels)
     if lines > MOST_GRID_LINES:
-        layers, heads = panels[0].weights.shape[:2]
+        layers, heads = panels[0].levels.shape[:2]
         raise ValueError(
             f"{layers} layers of {heads} heads make {lines:,} lines, which would freeze the browser; at most "
             f"{MOST_GRID_LINES:,} are drawn. Choose fewer with include_layers and include_heads, or cut the text."

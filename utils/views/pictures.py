@@ -26,14 +26,14 @@ def draw_heads(panels, layer, heads):
     """Draw the chosen heads of one layer as lines, panel beside panel, below a numbered square for every head."""
     width, side = ONE if len(panels) == 1 else MANY
     count = most_tokens(panels)
-    squares, top = _draw_squares(panels[0].weights.shape[1], heads, width * len(panels))
+    squares, top = _draw_squares(panels[0].levels.shape[1], heads, width * len(panels))
     # A token is a whole number of pixels high. Long texts get fewer of them, for the sake of time and size.
     sharpness = (32 if count <= 64 else 30) / HEIGHT
     sheet = Sheet(width * len(panels), top + 28 + HEIGHT * count, sharpness)
     sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
         left, right = place * width + side, (place + 1) * width - side
-        opacities = opacity(_levels(panel.weights[layer, heads]), strength(len(heads)))
+        opacities = opacity(panel.levels[layer, heads] / 255, strength(len(heads)))
         lines = Fan(
             opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
         )
@@ -64,22 +64,17 @@ def _draw_squares(count, heads, width):
     return shapes, 24 + (SQUARE + GAP) * -(-count // in_a_row) + 4
 
 
-def _levels(weights):
-    """Return the weights as the page has them, in steps of 1/255."""
-    return np.round(weights.cpu().double().numpy() * 255) / 255
-
-
 def draw_grid(panel, layers, heads, total_heads):
     """Draw every head as a small picture of its lines: a row for each layer, a column for each head.
 
-    layers, heads: the indices that name the rows and columns of panel.weights (layers, heads, query, key).
+    layers, heads: the indices that name the rows and columns of panel.levels (layers, heads, query, key).
     total_heads: how many small pictures fit side by side.
     """
     step, width = 84 / total_heads, 932 / total_heads  # the height of a token, the width of a small picture
-    height = step * max(panel.weights.shape[2:]) + 10
+    height = step * max(panel.levels.shape[2:]) + 10
     # A token is a whole number of pixels high. More of them would take half a megabyte.
     sheet = Sheet(970, 38 + height * len(layers), ceil(step) / step)
-    opacities = opacity(_levels(panel.weights))
+    opacities = opacity(panel.levels / 255)
     for row, layer in enumerate(layers):
         top = 38 + height * row + 5 + step / 2
         for column in range(len(heads)):
