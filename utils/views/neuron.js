@@ -111,8 +111,8 @@ function dress(svg) {
   const size = config.vectorSize;
   const where = [`layer ${config.layer}, head ${config.head}`, name === "All" ? "(index)" : `(index), ${name}`];
   const [first, second] = isNarrow() ? where[0].split(", ") : where;
-  write(svg, "where", [first], BOXWIDTH - 8, 18, "end", 13);
-  write(svg, "where", [second], BOXWIDTH - 8, 36, "end", isNarrow() ? 13 : 11);
+  write(svg, "where", [first], 2, 18, "start", 13);
+  write(svg, "where", [second], 2, 36, "start", isNarrow() ? 13 : 11);
 
   open.select("#rightText").attr("transform", `translate(${FAR()})`);
   open.selectAll("#hlines3").attr("transform", "translate(44)");

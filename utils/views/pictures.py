@@ -99,10 +99,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
     sheet = Sheet(1112, TOP + ROW * max(len(query_tokens), len(key_tokens)) + 8, 2)
     kind = "" if stack.name == "All" else f", {stack.name}"
-    sheet.add(
-        Text(112, 18, f"layer {layer}, head {head}", 13, "right"),
-        Text(112, 36, f"(index){kind}", 11, "right"),
-    )
+    sheet.add(Text(2, 18, f"layer {layer}, head {head}", 13), Text(2, 36, f"(index){kind}", 11))
     for x, name in ((213, "Query q"), (455.5, "Key k"), (635.5, "q × k (elementwise)"), (826.5, "q ∙ k")):
         sheet.add(Text(x, 18, name, 16))
     sheet.add(Text(925, 18, "Softmax", 16), Text(826.5, 36, _formula(stack, layer), 11))
