@@ -24,7 +24,7 @@ from view_samples import HOSTILE, SENTENCES, Words, data_of, names, small_bert, 
 from utils.attention import use_fused_attention
 from utils.encoder import Encoder
 from utils.views import head_view, model_view, neuron_view
-from utils.views.ink import COLOURS, opacity, strength
+from utils.views.ink import COLOURS, opacity, opening_strength
 from utils.views.page import View
 from utils.views.tokens import prettify, word_numbers
 
@@ -297,11 +297,11 @@ def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
     for colour in COLOURS:
         assert (1 + 0.05) / (luminance(colour) + 0.05) >= 3 and (luminance(colour) + 0.05) / 0.05 >= 3
     for heads in (1, 12):
-        assert opacity(1.0, strength(heads)) == 1 and opacity(0.0, strength(heads)) == 0
+        assert opacity(1.0, opening_strength(heads)) == 1 and opacity(0.0, opening_strength(heads)) == 0
     assert opacity(0.3) == pytest.approx(0.3)
-    assert opacity(0.3, strength(1)) == pytest.approx(0.3) and opacity(0.3, strength(12)) == pytest.approx(
-        0.09
-    )
+    assert opacity(0.3, opening_strength(1)) == pytest.approx(0.3) and opacity(
+        0.3, opening_strength(12)
+    ) == pytest.approx(0.09)
 
 
 def test_a_line_is_as_wide_as_in_bertvizs_head_view():

@@ -26,7 +26,7 @@ def colour(index):
     return COLOURS[index % len(COLOURS)]
 
 
-def strength(heads):
+def opening_strength(heads):
     """Return the strength that lines open with, where so many heads lie upon each other. A control of the page
     multiplies it by a quarter to four.
     """

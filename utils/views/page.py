@@ -89,7 +89,7 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
     menus += controls
     data |= {
         "colours": ink.COLOURS,
-        "strengths": [ink.strength(heads) for heads in (1, 2)],
+        "strengths": [ink.opening_strength(heads) for heads in (1, 2)],
         "line": ink.LINE,
         "display_mode": display_mode,
     }

@@ -7,7 +7,7 @@ from math import ceil, log2, tanh
 
 import numpy as np
 
-from .ink import LINE, colour, opacity, strength
+from .ink import LINE, colour, opacity, opening_strength
 from .panels import most_tokens
 from .sheets import Box, Cells, Fan, Sheet, Text
 
@@ -33,7 +33,7 @@ def draw_heads(panels, layer, heads):
     sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
         left, right = place * width + side, (place + 1) * width - side
-        opacities = opacity(panel.levels[layer, heads] / 255, strength(len(heads)))
+        opacities = opacity(panel.levels[layer, heads] / 255, opening_strength(len(heads)))
         lines = Fan(
             opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
         )
