@@ -299,9 +299,8 @@ def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
     for heads in (1, 12):
         assert opacity(1.0, opening_strength(heads)) == 1 and opacity(0.0, opening_strength(heads)) == 0
     assert opacity(0.3) == pytest.approx(0.3)
-    assert opacity(0.3, opening_strength(1)) == pytest.approx(0.3) and opacity(
-        0.3, opening_strength(12)
-    ) == pytest.approx(0.09)
+    assert opacity(0.3, opening_strength(1)) == pytest.approx(0.3)
+    assert opacity(0.3, opening_strength(12)) == pytest.approx(0.09)
 
 
 def test_a_line_is_as_wide_as_in_bertvizs_head_view():
