@@ -250,8 +250,11 @@ def cold_start():
         for name in [*codes] * 5:
             before = os.times()
             command = [sys.executable, "-c", start + codes[name]]
-            paths = os.environ | {"PYTHONPATH": str(ROOT)}
-            subprocess.run(command, cwd=folder, env=paths, stdout=subprocess.DEVNULL, check=True)
+            settings = os.environ | {
+                "PYTHONPATH": str(ROOT),
+                "PYTHONDONTWRITEBYTECODE": "",
+            }  # as Python is by itself
+            subprocess.run(command, cwd=folder, env=settings, stdout=subprocess.DEVNULL, check=True)
             after = os.times()
             spent = (
                 after.children_user + after.children_system - before.children_user - before.children_system
