@@ -96,8 +96,10 @@ def test_lines_are_composed_in_the_order_of_heads_as_far_as_they_cover_a_pixel(k
     opacities, place = FANS[kind]
     colours = [(0.0, 0.4, 0.8), (0.8, 0.5, 0.0), (0.3, 0.0, 0.6)][: len(opacities)]
     own, expected = np.ones((70, 72, 3), np.float32), np.ones((70, 72, 3))
+    threads = torch.get_num_threads()
     draw_fan(own, opacities, colours, *place)
     one_by_one(expected, opacities, np.array(colours), *place)
+    assert torch.get_num_threads() == threads
     apart = 255 * np.abs(own - expected)
     assert apart.mean() < 0.5 and apart.max() < 40  # at the corners of a line, whose edges fade over a pixel
     whole = np.abs(255 * (own - expected).mean(axis=(0, 1)))

@@ -3,7 +3,6 @@
 import datetime
 import os
 import random
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import torch
@@ -14,6 +13,7 @@ from tqdm.auto import tqdm
 
 from .decoder import END, PAD, START, greedy_decode
 from .guards import require_size, require_text, require_texts, require_training
+from .threads import one_thread
 
 # -------------------------------------------------------------------------------------------------- the pairs
 
@@ -130,21 +130,6 @@ def next_token_loss(model, pairs):
     logits = model(source_ids, target_ids[:, :-1], source_mask).logits  # (batch, query, vocab_size)
     labels = target_ids[:, 1:]  # (batch, query)
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
-
-
-@contextmanager
-def one_thread():
-    """Let PyTorch compute in one thread in this `with` block.
-
-    Small tensors gain little from a second one, and lose much if the cores are shared: threads wait for one another
-    at each operation. Also, the same sums are rounded alike on any number of cores.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @one_thread()

@@ -25,8 +25,9 @@ os.environ["COURSE_STATIC_VIEWS"] = "1"  # no bars
 
 from summary import record  # noqa: E402
 
-from utils.dates import DATE_CONFIG, exact_match, make_dates, next_token_loss, one_thread, pad_texts, train  # noqa: E402
+from utils.dates import DATE_CONFIG, exact_match, make_dates, next_token_loss, pad_texts, train  # noqa: E402
 from utils.decoder import END, EncoderDecoder, greedy_decode  # noqa: E402
+from utils.threads import one_thread  # noqa: E402
 
 SEEDS, SHOWN = (0, 1, 2), (0, 50, 100, 150, 200, 300, 499)
 GOAL_SECONDS, GOAL_MATCH = 60, 0.95

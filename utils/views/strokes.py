@@ -9,12 +9,16 @@ coverage serves them all, and the sums of a column are a matrix product: profile
 from functools import cache
 
 import numpy as np
+import torch
+
+from ..threads import one_thread
 
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
 NEAR = 1_000_000  # numbers
 
 
+@one_thread()  # many small products are not worth waking other threads for each
 def draw_fan(image, opacities, colours, left, right, top, step, width):
     """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
 
@@ -28,7 +32,7 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
     rows, columns = min(logs.shape[0], len(image) - row), min(logs.shape[1], image.shape[1] - column)
     place = image[row + above : row + rows, column + before : column + columns]
     # What lies beneath head 0 shines through all heads, and head h through those after it.
-    through = np.exp(logs[above:rows, before:columns])
+    through = logs[above:rows, before:columns].exp_().numpy()
     colours = np.asarray(colours, np.float32)
     place -= colours[0]
     place *= through[..., :1]
@@ -84,18 +88,17 @@ def _sum_logs(opacities, left, right, top, step, width):
     which = np.repeat(np.arange(len(blocks)), blocks)
     part = np.arange(len(which)) - (blocks.cumsum() - blocks)[which]
     windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
-    logs = np.zeros((len(along), step, count * heads), np.float32)
+    logs = torch.zeros(len(along), step, count * heads)
     for now in _few(len(along), len(which) * (count * heads + 4 * step)):
         middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
         block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
         above = block * step - middle[:, which]
         profiles = _coverage(above, along[now], step, tilt[which], slope[which], right - left, width)
-        profiles *= -curve[which]
-        np.log1p(profiles, out=profiles)
+        profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
         # Each block meets as many rows of tokens as there are, beginning with this place among its lines.
         picked = windows[which, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
-        np.matmul(profiles, picked, out=logs[now])
-    logs = logs.reshape(len(along), step, count, heads).transpose(2, 1, 0, 3)
+        torch.bmm(profiles, torch.from_numpy(picked), out=logs[now])
+    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
     return logs.reshape(count * step, len(along), heads), row * step, first
 
 
@@ -131,11 +134,11 @@ def _coverage(above, along, step, tilt, slope, length, width):
 
     A line is a rectangle, whose edges fade over one pixel. above: from the line's middle to the top of the block.
     """
-    above, along, tilt, slope = (part.astype(np.float32) for part in (above, along, tilt, slope))
-    down = above[:, None, :] + (np.arange(step, dtype=np.float32) + 0.5)[:, None]
-    across = width / 2 + 0.5 - np.abs(down / tilt)
-    ends = length / 2 * tilt + 0.5 - np.abs(down * (slope / tilt) + (along[..., None] - length / 2) * tilt)
-    return across.clip(0, 1) * ends.clip(0, 1)
+    above, along, tilt, slope = (torch.from_numpy(part).float() for part in (above, along, tilt, slope))
+    down = above[:, None, :] + (torch.arange(step) + 0.5)[:, None]
+    across = width / 2 + 0.5 - (down / tilt).abs_()
+    ends = length / 2 * tilt + 0.5 - (down * (slope / tilt) + (along[..., None] - length / 2) * tilt).abs_()
+    return across.clamp_(0, 1).mul_(ends.clamp_(0, 1))
 
 
 @cache
