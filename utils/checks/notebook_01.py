@@ -75,6 +75,10 @@ def check_wordpiece(attempt):
             like(write="##"),
             like(look="##", write="##"),
             like(look="##", look_later="", write="##", write_later=""),
+            lambda word, known: {
+                "pieces": ["##" + first for first in right(word, known)["pieces"][:1]]
+                + right(word, known)["pieces"][1:]
+            },
         ],
         "partial_word_not_unknown": [
             like(lost=["[UNK]"]),

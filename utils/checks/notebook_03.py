@@ -324,6 +324,9 @@ def wrong_masks():
         "mask_ignored": [lambda q, k, v, mask: right_attention(q, k, v)],
         "mask_inverted": [
             lambda q, k, v, mask: right_attention(q, k, v, ~mask),
+            lambda q, k, v, mask: {
+                n: part.nan_to_num() for n, part in right_attention(q, k, v, ~mask).items()
+            },
             weighed(lambda scores, mask: scores.masked_fill(mask, -math.inf).softmax(dim=-1)),
             *filled(-1e9, where=lambda mask: mask),
         ],

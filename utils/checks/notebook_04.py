@@ -356,6 +356,7 @@ def wrong_heads(held):
         "no_softmax": [
             like(weigh=lambda scores, mask: scores),
             like(weigh=lambda scores, mask: scores, divisor=lambda q: 1),
+            like(weigh=lambda scores, mask: scores if mask is None else scores * mask),
         ],
         "overflow_on_large_scores": [like(weigh=by_hand)],
         "softmax_over_queries": [over(-2)],

@@ -278,7 +278,10 @@ def positions(x, unit=1.0, speed=speed_of_pair, start=0, turns=(torch.sin, torch
     """Return the positions (seq, hidden_size) for x (batch, seq, hidden_size), right but for what is given."""
     _, seq, size = x.shape
     places = torch.arange(start, seq + start, dtype=torch.float64)
-    return torch.stack([turns[i % 2](unit * places * speed(i, size)) for i in range(size)], dim=-1)
+    angles = torch.stack([unit * places * speed(i, size) for i in range(size)], dim=-1)
+    if (angles[angles > 300] % 1).any():
+        raise ValueError("of so large an angle 32 bits know too little")
+    return torch.stack([turns[i % 2](angle) for i, angle in enumerate(angles.unbind(-1))], dim=-1)
 
 
 def half_by_half(x, first=0):

@@ -91,6 +91,9 @@ def check_same_word_share(attempt):
     def over_queries(rows):
         return torch.stack([row for _, _, row in rows]).mean(dim=0)
 
+    def largest(weights, keys):
+        return weights[..., keys].amax(dim=-1)
+
     def summed(weights, keys):
         return weights[..., keys].sum(dim=-1)
 
@@ -137,7 +140,8 @@ def check_same_word_share(attempt):
                 lambda rows: rows.median(0).values,
                 lambda rows: rows.sum(0) / (len(rows) - 1),
             )
-        ],
+        ]
+        + [computed(lambda rows: torch.stack([row for _, _, row in rows]).amax(0), measure=largest)],
         "queries_left_out": [
             *(
                 computed(lambda rows, cut=cut: over_queries(rows[cut]))
@@ -155,9 +159,10 @@ def check_same_word_share(attempt):
         ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
         "hits_counted": [
-            computed(measure=lambda w, keys: torch.isin(w.argmax(-1), torch.tensor(keys)).double())
+            computed(measure=lambda w, keys: torch.isin(w.argmax(-1), torch.tensor(keys)).double()),
+            computed(measure=lambda w, keys: summed((w == w.amax(-1, keepdim=True)).double(), keys)),
         ],
-        "largest_instead_of_sum": [computed(measure=lambda w, keys: w[..., keys].amax(-1))],
+        "largest_instead_of_sum": [computed(measure=largest)],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),

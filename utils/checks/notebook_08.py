@@ -185,9 +185,9 @@ def check_weights_of_token(attempt):
 def check_strongest_neurons(attempt):
     """Check `attempt(query, key, count)`: the places of the `count` dimensions that raise the score most, in order."""
     trials = [  # the products are whole numbers, and larger than any place
-        (torch.tensor([6.0, -8, 3, 4, -5, 1]), torch.tensor([7.0, -4, 11, -12, -6, 10]), 3),
+        (torch.tensor([6.0, -8, 3, 4, -5, 1]), torch.tensor([7.0, -4, 11, -12, -7, 10]), 3),
         (torch.tensor([2.0, -3, 5, 1, 4]), torch.tensor([-7.0, -6, -2, -9, -8]), 2),  # one product above 0
-        (torch.tensor([-1.5, 2, 0.5, 3]), torch.tensor([4.0, 4, -8, 5]), 4),  # all of them
+        (torch.tensor([-1.5, 2, 0.5, 3]), torch.tensor([4.0, 7, -8, 5]), 4),  # all of them
     ]
 
     def ranked(by=torch.mul, change=lambda order, count: order[:count]):

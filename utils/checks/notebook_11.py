@@ -205,7 +205,7 @@ def check_online_step(attempt):
         return whole | {name: made[name] * (top - whole["top"]).exp() for name in names}
 
     def averaged(top, total, output, scores, value):
-        old = like(weigh=lambda s, new, top: 0 * s)(top, total, output, scores, value)["total"]
+        old = like(weigh=lambda s, new, top: torch.zeros_like(s))(top, total, output, scores, value)["total"]
         return old + (like()(top, total, output, scores, value)["total"] - old) / scores.shape[-1]
 
     def in_order(*order):
@@ -255,9 +255,13 @@ def check_online_step(attempt):
             lambda *state: shrunk(state, ("output",)),
         ],
         "new_part_forgotten": [
-            lambda *state: like()(*state) | {"total": like(weigh=lambda s, n, t: 0 * s)(*state)["total"]},
-            lambda *state: like()(*state) | {"output": like(weigh=lambda s, n, t: 0 * s)(*state)["output"]},
-            like(weigh=lambda s, new, top: 0 * s),
+            lambda *state: (
+                like()(*state) | {"total": like(weigh=lambda s, n, t: torch.zeros_like(s))(*state)["total"]}
+            ),
+            lambda *state: (
+                like()(*state) | {"output": like(weigh=lambda s, n, t: torch.zeros_like(s))(*state)["output"]}
+            ),
+            like(weigh=lambda s, new, top: torch.zeros_like(s)),
         ],
         "other_base": [
             like(weigh=lambda s, n, t, b=base: b ** (s - n), shrink=lambda t, n, b=base: b ** (t - n))

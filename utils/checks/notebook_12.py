@@ -258,7 +258,11 @@ def check_without_head(attempt):
 
     def renamed(change):
         """Each place (layer, head) is taken for another, a function of layer, head and the number of heads."""
-        return like(silent=lambda heads, sizes: [change(*place, sizes[1]) for place in heads])
+        return like(
+            silent=lambda heads, sizes: [
+                other for place in heads if 0 <= (other := change(*place, sizes[1]))[1] < sizes[1]
+            ]
+        )
 
     def difference(sign):
         def compute(sizes, heads, fails):
