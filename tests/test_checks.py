@@ -126,7 +126,7 @@ def test_each_misconception_has_a_formula_words_and_an_attempt_that_is_named(exe
             assert verdict.misconception == name, (
                 f"{attempt.__name__} makes {name}: write its formula into check_{exercise}. Now:\n{verdict}"
             )
-            words = WORDS["shared"].get(name, {}) | WORDS[exercise].get(name, {})
+            words = SYMPTOMS.get(name, {}) | WORDS["shared"].get(name, {}) | WORDS[exercise].get(name, {})
             *seen, said = verdict.message.splitlines()
             if name in SYMPTOMS:  # what is right so far stands behind the words
                 *seen, said = seen if said.startswith("Right so far") else [*seen, said]
@@ -419,7 +419,7 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
         ),
         ("attention", lambda q, k, v: 0.5 + ATTENTION(q, k, v), "Each number is 0.50 too large"),
         ("attention", lambda q, k, v: -ATTENTION(q, k, v), "Only the sign is wrong."),
-        ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "right ones, in another order"),
+        ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "stand in another order"),
         (
             "attention",
             lambda q, k, v: ATTENTION(q, k, v).mT,

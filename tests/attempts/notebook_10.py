@@ -474,3 +474,34 @@ for misconception, attempt in {
     "drawn_once_each": sentences_drawn_once,
 }.items():
     wrong("paired_interval", misconception, attempt)
+
+
+def guesses_of_first_head(word_weights):
+    others = word_weights.clone()
+    others[0, 0].fill_diagonal_(-1.0)
+    return others.argmax(dim=-2)
+
+
+wrong("guesses", "diagonal_of_one_head", guesses_of_first_head)
+
+
+def interval_of(how_many, places):
+    """Draw other places than the sentences that hold pairs, or another number of them."""
+
+    def attempt(head_hits, rule_hits, sentence, draws):
+        random, there = np.random.default_rng(1), np.unique(sentence)
+        ahead = np.bincount(sentence, head_hits.astype(float) - rule_hits, minlength=99)
+        pairs = np.bincount(sentence, minlength=99)
+        drawn = places(there)[random.integers(len(there), size=(draws, how_many(there, sentence)))]
+        found = pairs[drawn].sum(axis=1)
+        return np.quantile((ahead[drawn].sum(axis=1)[found > 0] / found[found > 0]), [0.025, 0.975])
+
+    return attempt
+
+
+wrong("paired_interval", "as_many_as_pairs", interval_of(lambda there, s: len(s), lambda there: there))
+wrong(
+    "paired_interval",
+    "gaps_are_drawn",
+    interval_of(lambda there, s: len(there), lambda there: np.arange(len(there))),
+)

@@ -173,8 +173,11 @@ class Progress:
 
 
 def progress(number):
-    """Return the `Progress` in the notebook with this number, such as "02"."""
-    checks = vars(importlib.import_module(f".notebook_{number}", __package__))
+    """Return the `Progress` in the notebook with this number, such as "02" or 2; a ValueError if there is none."""
+    name = f"notebook_{number:0>2}"
+    if not (Path(__file__).parent / f"{name}.py").exists():
+        raise ValueError(f"There are no exercises of a notebook {number}. Give its number, such as 02.")
+    checks = vars(importlib.import_module(f".{name}", __package__))
     names = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
     return Progress(
         tuple(name for name in names if name in PASSED), tuple(name for name in names if name not in PASSED)

@@ -64,6 +64,9 @@ def check_split_heads(attempt):
             like(lambda x, b, s, n, d: torch.cat(x.chunk(n, dim=-1), dim=-1)),
             like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=-1), dim=1).flatten(0, 1)),
         ],
+        "heads_overlap": [
+            like(lambda x, b, s, n, d: torch.stack([x[..., h : h + d] for h in range(n)], dim=1)),
+        ],
         "one_head_only": [
             like(lambda x, b, s, n, d: x[..., :d]),
             like(lambda x, b, s, n, d: x[:, None, :, :d]),

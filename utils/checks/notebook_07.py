@@ -55,6 +55,10 @@ def check_separator_share(attempt):
             of_keys(lambda token: "SEP" in token or token == "sep"),
             of_keys(lambda token: not token.isalpha()),
         ],
+        "truth_used_as_place": [
+            lambda a, tokens: share(shares_of_keys(a, [int(token == "[SEP]") for token in tokens])),
+            lambda a, tokens: share(shares_of_keys(a, [0, 1])),
+        ],
         "neighbour_of_separator": [
             lambda a, tokens, by=by: share(
                 shares_of_keys(a, [i + by for i in at(a, tokens) if i + by < len(tokens)])
@@ -118,6 +122,11 @@ def check_same_word_share(attempt):
     def one_side(sign):
         return lambda query, same: [key for key in same if sign * key > sign * query]
 
+    def of_what_leaves(attentions, tokens):
+        """Divide each weight by what a query gives to others than itself."""
+        rest = [1 - w.diagonal(dim1=-2, dim2=-1)[..., None] for w in attentions]
+        return right([w / away for w, away in zip(attentions, rest, strict=True)], tokens)
+
     right = computed()
     mistakes = wrong_tables(right) | {
         "includes_itself": [
@@ -166,6 +175,12 @@ def check_same_word_share(attempt):
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),
+            computed(choose=lambda query, same: others(query, same[:1])),
+            computed(choose=lambda query, same: others(query, same[-1:])),
+        ],
+        "ratio_to_the_rest": [
+            of_what_leaves,
+            lambda a, tokens: share((found := right(a, tokens)["share"]) / (1 - found)),
         ],
         "one_side_only": [
             *(computed(reduce, one_side(sign)) for sign in (1, -1) for reduce in (over_queries, with_keys)),
@@ -212,6 +227,20 @@ def check_best_head(attempt):
         "one_for_each_row": [
             lambda scores: {LAYER_HEAD: scores.argmax(dim=1)},
             lambda scores: {LAYER_HEAD: scores.argmax(dim=0)},
+        ],
+        "first_column_chooses": [
+            lambda scores: {LAYER_HEAD: torch.stack([row := scores[:, 0].argmax(), scores[row].argmax()])}
+        ],
+        "argmax_of_one_axis": [
+            lambda scores, place=place: {
+                LAYER_HEAD: torch.stack([scores.argmax(dim=0)[place], scores.argmax(dim=1)[place]])
+            }
+            for place in (0, -1)
+        ],
+        "counted_down_the_columns": [
+            lambda scores: {
+                LAYER_HEAD: torch.tensor(divmod(scores.T.flatten().argmax().item(), scores.shape[1]))
+            }
         ],
         "score_instead_of_place": [lambda scores: {LAYER_HEAD: scores.max()}],
     }

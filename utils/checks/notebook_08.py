@@ -202,6 +202,12 @@ def check_strongest_neurons(attempt):
         order = ranked()(query, key, count)["dimensions"]
         return {"dimensions": order[(query * key)[order] > 0]}
 
+    def without_negatives(query, key, count):
+        values = (query * key).masked_fill((query < 0) | (key < 0), -math.inf)
+        if (values > 0).sum() < count:
+            raise ValueError("which of the others come next depends on how they are sorted")
+        return {"dimensions": values.topk(count).indices}
+
     def topk(read):
         return lambda query, key, count: {"dimensions": read((query * key).topk(count))}
 
@@ -218,8 +224,12 @@ def check_strongest_neurons(attempt):
         "added_not_multiplied": [ranked(torch.add)],
         "difference_not_product": [ranked(lambda q, k: -(q - k).abs()), ranked(lambda q, k: q - k)],
         "two_negatives_left_out": [
-            lambda q, k, count: {"dimensions": (q.relu() * k.relu()).topk(count).indices},
+            without_negatives,
             ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),
+        ],
+        "ranks_not_places": [
+            lambda q, k, count, of=of: {"dimensions": of((q * k).argsort(descending=True).argsort(), count)}
+            for of in (lambda ranks, count: ranks[:count], lambda ranks, count: ranks)
         ],
         "counted_from_one": [ranked(change=lambda order, count: [place + 1 for place in order[:count]])],
         "strongest_last": [ranked(change=lambda order, count: order[:count][::-1])],

@@ -5,6 +5,7 @@ import functools
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from .answers import read_tensor
@@ -74,6 +75,17 @@ def check_induction_score(attempt):
         flat = [(q, k) for q, of in keys.items() for k in of]
         return {"score": torch.stack([weights[..., q, k] for q, k in flat]).mean(dim=0)}
 
+    def marked(mark, known=lambda same, marks: same.tril(-1)):
+        """Add the weights on the keys that `mark(ids, same)` marks, for each query that `known` has a True for."""
+
+        def compute(weights, ids):
+            same = ids[:, None] == ids
+            marks = mark(ids, same)
+            score = (weights * marks).sum(dim=-1)
+            return {"score": score[..., known(same, marks).any(dim=-1)].mean(dim=-1)}
+
+        return compute
+
     def diagonal(offset):
         return lambda weights, ids: {"score": weights.diagonal(offset(len(ids)), dim1=-2, dim2=-1).mean(-1)}
 
@@ -123,6 +135,13 @@ def check_induction_score(attempt):
         ],
         "mean_over_heads": [
             like(over=lambda rows, dim=dim: rows.mean(dim)) for dim in ((0, 1), (0, 2), (0, 1, 2))
+        ],
+        "every_place_of_the_next_token": [
+            marked(lambda ids, same: F.pad(ids[1:], (0, 1), value=-1)[:, None] == ids)
+        ],
+        "last_column_comes_round": [
+            marked(lambda ids, same: same.roll(1, dims=-1).tril(), lambda same, marks: marks),
+            marked(lambda ids, same: same.roll(1, dims=-1).tril()),
         ],
         "all_earlier_places": [like(lambda ids, keys: {q: list(range(q)) for q in keys})],
         "query_key_swapped": [like(weigh=lambda w: w.mT)],
@@ -322,6 +341,10 @@ def check_without_head(attempt):
         ],
         "layer_ignored": [
             renamed(lambda layer, head, num_heads: (0, head)),
+            *(
+                like(silent=lambda heads, sizes, of=of: [(heads[of][0], head) for _, head in heads])
+                for of in (0, -1)
+            ),
             like(
                 silent=lambda heads, sizes: [
                     place for place in all_of(sizes) if place[1] in {head for _, head in heads}
