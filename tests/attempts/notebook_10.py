@@ -499,9 +499,25 @@ def interval_of(how_many, places):
     return attempt
 
 
-wrong("paired_interval", "as_many_as_pairs", interval_of(lambda there, s: len(s), lambda there: there))
+wrong(
+    "paired_interval",
+    "other_number_drawn",
+    interval_of(lambda there, s: len(s), lambda there: there),
+    interval_of(lambda there, s: len(there) - 1, lambda there: there),
+)
 wrong(
     "paired_interval",
     "gaps_are_drawn",
     interval_of(lambda there, s: len(there), lambda there: np.arange(len(there))),
 )
+
+
+def interval_by_pairs(head_hits, rule_hits, sentence, draws):
+    random, ahead = np.random.default_rng(2), head_hits.astype(float) - rule_hits
+    sizes = (draws, len(np.unique(sentence)))
+    drawn = random.choice(sentence, size=sizes)
+    found = np.bincount(sentence, ahead)[drawn].sum(axis=1) / np.bincount(sentence)[drawn].sum(axis=1)
+    return np.quantile(found, [0.025, 0.975])
+
+
+wrong("paired_interval", "long_sentences_drawn_more", interval_by_pairs)

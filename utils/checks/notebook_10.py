@@ -1,6 +1,7 @@
 """The checks of notebook 10: a guess for each word, a head chosen on one half, and an interval of a difference."""
 
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -295,9 +296,13 @@ def check_paired_interval(attempt):
         found = [found[place * 7 % len(found)] for place in range(len(found))]  # the sentences are mixed
         return (*(np.array(column) for column in zip(*found, strict=True)), draws)
 
-    def drawn(hits, first):
-        """Return the pairs, and the shares of head and rule, in draws with so many sentences of the first kind."""
-        count, _, kinds = KINDS[len(hits)]
+    def drawn(hits, first, count=None):
+        """Return the pairs, and the shares of head and rule, in draws with so many sentences of the first kind.
+
+        A draw holds `count` sentences, if it is given, else as many as there are.
+        """
+        usual, _, kinds = KINDS[len(hits)]
+        count = usual if count is None else count
         pairs, head, rule = (first * a + (count - first) * b for a, b in zip(*kinds, strict=True))
         return pairs, head / pairs, rule / pairs
 
@@ -331,6 +336,22 @@ def check_paired_interval(attempt):
 
         return compute
 
+    def of_other_draws(many=lambda count, pairs: count, weights=lambda kinds: (1, 1), cut=0.025):
+        """Return an answer from so many sentences, each kind as often as it weighs, and `cut` off so at each end."""
+
+        def compute(head_hits, *_):
+            count, first, kinds = KINDS[len(head_hits)]
+            size, (one, other) = many(count, len(head_hits)), weights(kinds)
+            share = first * one / (first * one + (count - first) * other)
+            chances = [math.comb(size, k) * share**k * (1 - share) ** (size - k) for k in range(size + 1)]
+            below = np.cumsum(chances)
+            if min(abs(below - cut).min(), abs(below - 1 + cut).min()) < 0.002:
+                raise ValueError("which of two ends comes depends on the random numbers")
+            pair = np.searchsorted(below, (cut, 1 - cut))
+            return interval(*sorted(difference(*drawn(head_hits, k, size)[1:], None) for k in pair))
+
+        return compute
+
     def two_intervals(*inputs):
         (low, high), (least, most) = (
             ends(of)(*inputs)["interval"] for of in (lambda h, r, _: h, lambda h, r, _: r)
@@ -354,6 +375,12 @@ def check_paired_interval(attempt):
         ],
         "interval_as_percent": [turned(lambda low, high: (100 * low, 100 * high))],
         "sums_not_shares": [added(lambda n, h, r, count: h - r)],
+        "other_share_cut_off": [of_other_draws(cut=cut) for cut in (0.05, 0.005, 0.1, 0.16, 0.25)],
+        "other_number_drawn": [
+            of_other_draws(lambda count, pairs: pairs),
+            of_other_draws(lambda count, pairs: count - 1),
+        ],
+        "long_sentences_drawn_more": [of_other_draws(weights=lambda kinds: [n for n, _, _ in kinds])],
         "ratio_not_difference": [ends(lambda head, rule, _: head / rule)],
     }
 
@@ -366,12 +393,12 @@ def check_paired_interval(attempt):
 
         return statistic
 
-    def pairs_drawn(random, head_hits, rule_hits, sentence, once=False, many=None):
-        """Differences of shares, in draws of so many sentences; or each sentence that was drawn counts once."""
+    def pairs_drawn(random, head_hits, rule_hits, sentence, once=False):
+        """Differences of shares, in draws of sentences; or each sentence that was drawn counts once."""
         ahead = np.bincount(sentence, head_hits.astype(float) - rule_hits)
         pairs = np.bincount(sentence)
         there = np.unique(sentence)
-        places = there[random.integers(len(there), size=(4000, many or len(there)))]
+        places = there[random.integers(len(there), size=(4000, len(there)))]
         if once:
             rows = [np.unique(row) for row in places]
             return np.array([ahead[row].sum() / pairs[row].sum() for row in rows])
@@ -427,7 +454,6 @@ def check_paired_interval(attempt):
             for count in (lambda places, sentences: places, lambda places, sentences: sentences)
         ),
         "other_share_cut_off": of_draws,
-        "as_many_as_pairs": near(lambda *given: pairs_drawn(*given, many=len(given[1])), 0.02),
         "draws_pairs": near(of_pairs),
         "drawn_apart": near(apart),
         "ends_by_deviation": lambda inputs, answer: any(
