@@ -229,7 +229,10 @@ def check_best_head(attempt):
             lambda scores: {LAYER_HEAD: scores.argmax(dim=0)},
         ],
         "first_column_chooses": [
-            lambda scores: {LAYER_HEAD: torch.stack([row := scores[:, 0].argmax(), scores[row].argmax()])}
+            lambda scores, column=column: {
+                LAYER_HEAD: torch.stack([row := scores[:, column].argmax(), scores[row].argmax()])
+            }
+            for column in (0, -1)
         ],
         "argmax_of_one_axis": [
             lambda scores, place=place: {

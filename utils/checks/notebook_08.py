@@ -228,8 +228,8 @@ def check_strongest_neurons(attempt):
             ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),
         ],
         "ranks_not_places": [
-            lambda q, k, count, of=of: {"dimensions": of((q * k).argsort(descending=True).argsort(), count)}
-            for of in (lambda ranks, count: ranks[:count], lambda ranks, count: ranks)
+            lambda q, k, count, down=down: {"dimensions": (q * k).argsort(descending=down).argsort()[:count]}
+            for down in (True, False)
         ],
         "counted_from_one": [ranked(change=lambda order, count: [place + 1 for place in order[:count]])],
         "strongest_last": [ranked(change=lambda order, count: order[:count][::-1])],
