@@ -5,7 +5,6 @@ import functools
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from .answers import read_tensor
@@ -81,8 +80,7 @@ def check_induction_score(attempt):
         def compute(weights, ids):
             same = ids[:, None] == ids
             marks = mark(ids, same)
-            score = (weights * marks).sum(dim=-1)
-            return {"score": score[..., known(same, marks).any(dim=-1)].mean(dim=-1)}
+            return {"score": (weights * marks).sum(-1)[..., known(same, marks).any(-1)].mean(-1)}
 
         return compute
 
@@ -137,11 +135,10 @@ def check_induction_score(attempt):
             like(over=lambda rows, dim=dim: rows.mean(dim)) for dim in ((0, 1), (0, 2), (0, 1, 2))
         ],
         "every_place_of_the_next_token": [
-            marked(lambda ids, same: F.pad(ids[1:], (0, 1), value=-1)[:, None] == ids)
+            marked(lambda ids, same: nn.functional.pad(ids[1:], (0, 1), value=-1)[:, None] == ids)
         ],
         "last_column_comes_round": [
-            marked(lambda ids, same: same.roll(1, dims=-1).tril(), lambda same, marks: marks),
-            marked(lambda ids, same: same.roll(1, dims=-1).tril()),
+            marked(lambda ids, same: same.roll(1, dims=-1).tril(), lambda same, marks: marks)
         ],
         "all_earlier_places": [like(lambda ids, keys: {q: list(range(q)) for q in keys})],
         "query_key_swapped": [like(weigh=lambda w: w.mT)],
@@ -275,13 +272,12 @@ def check_without_head(attempt):
     def all_of(sizes):
         return [(layer, head) for layer in range(sizes[0]) for head in range(sizes[1])]
 
+    def there(places, sizes):
+        return [place for place in places if 0 <= place[1] < sizes[1]]
+
     def renamed(change):
         """Each place (layer, head) is taken for another, a function of layer, head and the number of heads."""
-        return like(
-            silent=lambda heads, sizes: [
-                other for place in heads if 0 <= (other := change(*place, sizes[1]))[1] < sizes[1]
-            ]
-        )
+        return like(silent=lambda heads, sizes: there([change(*place, sizes[1]) for place in heads], sizes))
 
     def difference(sign):
         def compute(sizes, heads, fails):
@@ -341,10 +337,7 @@ def check_without_head(attempt):
         ],
         "layer_ignored": [
             renamed(lambda layer, head, num_heads: (0, head)),
-            *(
-                like(silent=lambda heads, sizes, of=of: [(heads[of][0], head) for _, head in heads])
-                for of in (0, -1)
-            ),
+            like(silent=lambda heads, sizes: [(heads[0][0], head) for _, head in heads]),
             like(
                 silent=lambda heads, sizes: [
                     place for place in all_of(sizes) if place[1] in {head for _, head in heads}
