@@ -7,6 +7,7 @@ import contextlib
 import html
 import inspect
 import io
+import math
 import random
 import re
 import signal
@@ -126,7 +127,7 @@ def test_each_misconception_has_a_formula_words_and_an_attempt_that_is_named(exe
             assert verdict.misconception == name, (
                 f"{attempt.__name__} makes {name}: write its formula into check_{exercise}. Now:\n{verdict}"
             )
-            words = WORDS["shared"].get(name, {}) | WORDS[exercise].get(name, {})
+            words = SYMPTOMS.get(name, {}) | WORDS["shared"].get(name, {}) | WORDS[exercise].get(name, {})
             *seen, said = verdict.message.splitlines()
             if name in SYMPTOMS:  # what is right so far stands behind the words
                 *seen, said = seen if said.startswith("Right so far") else [*seen, said]
@@ -151,6 +152,28 @@ def test_two_mistakes_are_refused_with_one_of_their_names_or_none(exercise, misc
     for attempt in COMBINED[exercise, misconceptions]:
         verdict = check(exercise, attempt)
         assert not verdict.passed and verdict.misconception in {None, *misconceptions, *SYMPTOMS}, verdict
+
+
+@pytest.mark.parametrize(
+    "answers, name",
+    [
+        ([-1, -2, -3], "sign_turned"),
+        ([-1, -2, 3], None),
+        ([-1, -2, 7], None),
+        ([-1, -2, math.nan], "sign_turned"),
+    ],
+    ids=["all", "not where it is right", "not one of them", "one cannot be seen"],
+)
+def test_a_formula_names_what_no_answer_contradicts(answers, name):
+    trials = [(torch.tensor([number]),) for number in (1.0, 2.0, 3.0)]
+    verdict = judge.judge(
+        "attention",
+        lambda number: torch.tensor([float(answers[int(number) - 1])]),
+        trials,
+        lambda number: {"output": number},
+        {"sign_turned": [lambda number: {"output": -number}]},
+    )
+    assert (verdict.passed, verdict.misconception) == (False, name), verdict
 
 
 @pytest.mark.parametrize("words", [{}, {"softmax": {"home": ["02", "Softmax"]}}], ids=["none", "home only"])
@@ -419,7 +442,7 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
         ),
         ("attention", lambda q, k, v: 0.5 + ATTENTION(q, k, v), "Each number is 0.50 too large"),
         ("attention", lambda q, k, v: -ATTENTION(q, k, v), "Only the sign is wrong."),
-        ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "right ones, in another order"),
+        ("attention", lambda q, k, v: ATTENTION(q, k, v).roll(1, -2), "stand in another order"),
         (
             "attention",
             lambda q, k, v: ATTENTION(q, k, v).mT,
@@ -526,6 +549,9 @@ def test_progress_counts_what_has_passed_since_the_kernel_started(monkeypatch):
     check("weights_of_head", RIGHT["weights_of_head"][0])
     assert repr(checks.progress("02")) == "3 of 3 exercises passed since the kernel started."
     assert LOOK["passed"][1] in checks.progress("02")._repr_html_()
+    assert checks.progress(2) == checks.progress("02")
+    with pytest.raises(ValueError, match="notebook 13"):
+        checks.progress("13")
 
 
 def loops_for_ever(*inputs):

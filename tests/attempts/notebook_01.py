@@ -383,7 +383,6 @@ def pad_function(sequences, pad_id):
 
 
 def pad_compared(sequences, pad_id):
-    """As notebook 01 works the mask out."""
     ids = pad_loops(sequences, pad_id)[0]
     return ids, (ids != pad_id).long()
 
@@ -396,7 +395,7 @@ def pad_numpy(sequences, pad_id):
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
-right("pad_batch", pad_loops, pad_full, pad_framework, pad_zip, pad_function, pad_compared, pad_numpy)
+right("pad_batch", pad_loops, pad_full, pad_framework, pad_zip, pad_function, pad_numpy)
 unlisted("pad_batch", pad_lists)
 wrong(
     "pad_batch",
@@ -735,3 +734,21 @@ for misconception, attempt in {
     "not_in_the_list": lambda kinds: kinds.index(1),
 }.items():
     wrong("sentence_b_start", misconception, attempt)
+
+
+def pieces_that_fit(word, vocabulary):
+    pieces, start = [], 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            if (piece := "##" * (start > 0) + word[start:end]) in vocabulary:
+                pieces.append(piece)
+                start = end
+                break
+        else:
+            start += 1
+    return pieces or ["[UNK]"]
+
+
+wrong("wordpiece", "partial_word_not_unknown", pieces_that_fit)
+wrong("pad_batch", "mask_from_pad_id", pad_compared)
+wrong("pad_batch", "cut_to_another", lambda s, p: pad_loops([row[: len(max(s))] for row in s], p))

@@ -788,3 +788,11 @@ for misconception, attempt in {
     "scores_changed": weighed(lambda scores, mask: masked(scores.clamp(-1, 1), mask).softmax(-1)),
 }.items():
     wrong("multi_head_attention", misconception, attempt)
+
+
+def heads_overlapping(projected, num_heads):
+    size = projected.shape[-1] // num_heads
+    return torch.stack([projected[..., head : head + size] for head in range(num_heads)], dim=1)
+
+
+wrong("split_heads", "heads_overlap", heads_overlapping)

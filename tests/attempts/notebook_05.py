@@ -873,3 +873,22 @@ for misconception, attempt in {
     ),
 }.items():
     wrong("encoder_layer", misconception, attempt)
+
+
+def norm_of_squares(x, weight, bias, eps):
+    mean = x.mean(dim=-1, keepdim=True)
+    return (x - mean) / ((x**2).mean(dim=-1, keepdim=True) - mean**2 + eps).sqrt() * weight + bias
+
+
+def positions_through_batch(x):
+    return x + interleaved(angles(x.reshape(1, -1, x.shape[-1]))).view(x.shape)
+
+
+def positions_without_minus(x):
+    speed = torch.exp(torch.arange(0, x.shape[-1], 2) * (math.log(10000.0) / x.shape[-1]))
+    return x + interleaved(angles(x, speed=speed))
+
+
+wrong("layer_norm", "square_of_the_mean", norm_of_squares)
+wrong("position_encoding", "counted_through_the_batch", positions_through_batch)
+wrong("position_encoding", "speed_upside_down", positions_without_minus)

@@ -484,3 +484,11 @@ for misconception, attempt in {
     "hits_counted": working_hits,
 }.items():
     wrong("working_share", misconception, attempt)
+
+
+def without_batch_axis(attentions, query, key):
+    index = torch.stack(attentions)[:, :, query, key].argmax().item()
+    return divmod(index, attentions[0].shape[1])
+
+
+wrong("strongest_head", "batch_axis_forgotten", without_batch_axis)

@@ -379,6 +379,38 @@ for misconception, attempt in {
 for misconception, attempt in {
     "one_number_twice": lambda scores: (argmax_2d(scores)[0],) * 2,
     "second_best": second_best,
-    "never_compared": lambda scores: (scores.amax(1).argmax().item(), scores.amax(0).argmin().item()),
+    "never_compared": lambda scores: (0, 0),
 }.items():
     wrong("best_head", misconception, attempt)
+unlisted("best_head", lambda scores: (scores.amax(1).argmax().item(), scores.amax(0).argmin().item()))
+
+
+def columns_by_truth(attentions, tokens):
+    mask = [1 if token == "[SEP]" else 0 for token in tokens]
+    return torch.stack([layer[0, :, :, mask].sum(dim=-1).mean(dim=-1) for layer in attentions])
+
+
+def same_by_first_place(attentions, tokens):
+    first = torch.tensor([tokens.index(token) for token in tokens])
+    return same_by(lambda rows: rows.sum(-1).mean(-1))(
+        [layer * (torch.arange(len(tokens)) == first[:, None]) for layer in attentions], tokens
+    )
+
+
+def same_of_what_leaves(attentions, tokens):
+    away = 1 - torch.cat(attentions).diagonal(dim1=-2, dim2=-1)
+    return (to_others(attentions, tokens).sum(-1) / away)[..., repeated(tokens)].mean(-1)
+
+
+def best_of_rows_as_lists(scores):
+    rows = scores.tolist()
+    layer = rows.index(max(rows))
+    return layer, rows[layer].index(max(rows[layer]))
+
+
+wrong("separator_share", "truth_used_as_place", columns_by_truth)
+wrong("same_word_share", "one_other_place_only", same_by_first_place)
+wrong("same_word_share", "ratio_to_the_rest", same_of_what_leaves)
+wrong("best_head", "first_column_chooses", best_of_rows_as_lists)
+wrong("best_head", "argmax_of_one_axis", lambda s: (s.argmax(0)[0].item(), s.argmax(1)[0].item()))
+wrong("best_head", "counted_down_the_columns", lambda s: divmod(s.T.flatten().argmax().item(), s.shape[1]))

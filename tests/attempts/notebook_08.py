@@ -292,3 +292,14 @@ wrong(
     "difference_not_product",
     lambda q, k, count: (q - k).abs().topk(count, largest=False).indices.tolist(),
 )
+
+
+def without_two_negatives(q, k, count):
+    products = q * k
+    products[(q < 0) | (k < 0)] = -math.inf
+    return products.argsort(descending=True)[:count]
+
+
+wrong("strongest_neurons", "two_negatives_left_out", without_two_negatives)
+wrong("strongest_neurons", "ranks_not_places", lambda q, k, n: (-q * k).argsort().argsort()[:n])
+wrong("query_key_product", "rounded", lambda q, k: ((q * k).round(decimals=2), k @ q / math.sqrt(len(q))))

@@ -734,3 +734,21 @@ for misconception, attempt in {
     "softmax_twice": cross(weigh=lambda self, scores: scores.softmax(-1).softmax(-1)),
 }.items():
     wrong("cross_attention", misconception, attempt)
+
+
+def shift_from_the_copy(labels, start_id):
+    shifted = labels.clone()
+    shifted[:, 0] = start_id
+    for place in range(1, labels.shape[1]):
+        shifted[:, place] = shifted[:, place - 1]
+    return shifted
+
+
+def shift_texts(labels, start_id):
+    rolled = labels.roll(1, dims=0)
+    rolled[:, 0] = start_id
+    return rolled
+
+
+wrong("shift_right", "one_number_everywhere", shift_from_the_copy)
+wrong("shift_right", "shifted_along_batch", shift_texts)

@@ -474,3 +474,50 @@ for misconception, attempt in {
     "drawn_once_each": sentences_drawn_once,
 }.items():
     wrong("paired_interval", misconception, attempt)
+
+
+def guesses_of_first_head(word_weights):
+    others = word_weights.clone()
+    others[0, 0].fill_diagonal_(-1.0)
+    return others.argmax(dim=-2)
+
+
+wrong("guesses", "diagonal_of_one_head", guesses_of_first_head)
+
+
+def interval_of(how_many, places):
+    """Draw other places than the sentences that hold pairs, or another number of them."""
+
+    def attempt(head_hits, rule_hits, sentence, draws):
+        random, there = np.random.default_rng(1), np.unique(sentence)
+        ahead = np.bincount(sentence, head_hits.astype(float) - rule_hits, minlength=99)
+        pairs = np.bincount(sentence, minlength=99)
+        drawn = places(there)[random.integers(len(there), size=(draws, how_many(there, sentence)))]
+        found = pairs[drawn].sum(axis=1)
+        return np.quantile((ahead[drawn].sum(axis=1)[found > 0] / found[found > 0]), [0.025, 0.975])
+
+    return attempt
+
+
+wrong(
+    "paired_interval",
+    "other_number_drawn",
+    interval_of(lambda there, s: len(s), lambda there: there),
+    interval_of(lambda there, s: len(there) - 1, lambda there: there),
+)
+wrong(
+    "paired_interval",
+    "gaps_are_drawn",
+    interval_of(lambda there, s: len(there), lambda there: np.arange(len(there))),
+)
+
+
+def interval_by_pairs(head_hits, rule_hits, sentence, draws):
+    random, ahead = np.random.default_rng(2), head_hits.astype(float) - rule_hits
+    sizes = (draws, len(np.unique(sentence)))
+    drawn = random.choice(sentence, size=sizes)
+    found = np.bincount(sentence, ahead)[drawn].sum(axis=1) / np.bincount(sentence)[drawn].sum(axis=1)
+    return np.quantile(found, [0.025, 0.975])
+
+
+wrong("paired_interval", "long_sentences_drawn_more", interval_by_pairs)

@@ -345,3 +345,19 @@ for misconception, attempt in {
     "none_not_handled": lambda a, n, g, d, size, w: 2 * a * min(n, w) * g * d * size,
 }.items():
     wrong("cache_bytes", misconception, attempt)
+
+
+def step_with_softmax(top, total, output, scores, value):
+    new_top, new_total, _ = step_lines(top, total, output, scores, value)
+    return new_top, new_total, output * (top - new_top).exp() + scores.softmax(dim=-1) @ value
+
+
+def step_scaled(top, total, output, scores, value):
+    return step_lines(top, total, output, scores / math.sqrt(value.shape[-1]), value)
+
+
+wrong("layer_flops", "rounded_to_zero", flops_like(kv=lambda h, g: g // h))
+wrong("online_step", "softmax_of_the_tile", step_with_softmax)
+wrong("online_step", "scores_scaled_again", step_scaled)
+wrong("cache_bytes", "one_of_both_cut", lambda *s: (bytes_min(*s) + bytes_min(*s[:-1], None)) // 2)
+wrong("cache_bytes", "fixed_window", lambda *sizes: bytes_min(*sizes[:-1], sizes[-1] or 4096))

@@ -606,3 +606,23 @@ for misconception, attempt in {
     ),
 }.items():
     wrong("path_cut", misconception, attempt)
+
+
+def score_by_next_token(attn_weights, input_ids):
+    known = (input_ids[:, None] == input_ids).tril(-1).any(dim=-1)
+    targets = F.pad(input_ids[1:], (0, 1), value=-1)[:, None] == input_ids
+    return (attn_weights * targets).sum(dim=-1)[..., known].mean(dim=-1)
+
+
+def score_that_comes_round(attn_weights, input_ids):
+    after = (input_ids[:, None] == input_ids).roll(1, dims=-1).tril()
+    return (attn_weights * after).sum(dim=-1)[..., after.any(dim=-1)].mean(dim=-1)
+
+
+wrong("induction_score", "every_place_of_the_next_token", score_by_next_token)
+wrong("induction_score", "last_column_comes_round", score_that_comes_round)
+wrong(
+    "without_head",
+    "layer_ignored",
+    without_by(zero_columns, pick=lambda heads: [(heads[0][0], head) for _, head in heads]),
+)

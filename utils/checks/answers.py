@@ -34,6 +34,8 @@ def kind_of(value):
     """Return in words what a value is that cannot be read."""
     if value is None:
         return "None: is a `return` missing?"
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return f"a tensor of {value.dtype}"
     kinds = {torch.Tensor: "one tensor", np.ndarray: "a NumPy array", list: "a list", tuple: "a tuple"}
     if type(value) in (bool, int, float):
         return str(value)
@@ -49,6 +51,8 @@ def read_tensor(value, what="result", lists=False):
     """
     if isinstance(value, torch.Tensor) and not value.is_complex():
         return value.detach().to_dense().to("cpu", torch.float64)
+    if isinstance(value, torch.Tensor):
+        raise Unreadable(f"Your {what} is {kind_of(value)}. Real numbers are expected.", "not_numbers")
     if lists and isinstance(value, np.ndarray | np.generic | int | float | list | tuple):
         try:
             if isinstance(value, list | tuple) and any(isinstance(part, torch.Tensor) for part in value):

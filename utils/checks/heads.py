@@ -58,10 +58,8 @@ def search(cases, table, mistakes, last=None):
 
         def cut(*inputs):
             numbers = table(*inputs)
-            index, sizes = (
-                numbers.argmax().item(),
-                {"layers": len(numbers), "heads": numbers.shape[1], 12: 12},
-            )
+            index = numbers.argmax().item()
+            sizes = {"layers": len(numbers), "heads": numbers.shape[1], 12: 12}
             return {LAYER_HEAD: torch.tensor([index // sizes[rows], index % sizes[columns]])}
 
         return cut

@@ -173,8 +173,11 @@ class Progress:
 
 
 def progress(number):
-    """Return the `Progress` in the notebook with this number, such as "02"."""
-    checks = vars(importlib.import_module(f".notebook_{number}", __package__))
+    """Return the `Progress` in the notebook with this number, such as "02" or 2; a ValueError if there is none."""
+    name = f"notebook_{number:0>2}"
+    if not (Path(__file__).parent / f"{name}.py").exists():
+        raise ValueError(f"There are no exercises of a notebook {number}. Give its number, such as 02.")
+    checks = vars(importlib.import_module(f".{name}", __package__))
     names = [name.removeprefix("check_") for name in checks if name.startswith("check_")]
     return Progress(
         tuple(name for name in names if name in PASSED), tuple(name for name in names if name not in PASSED)
@@ -298,64 +301,41 @@ def compared(inputs, result, right, read):
 def fitting(told, mistakes, signs):
     """Return the misconception that the answers show, and the first `Compared` that shows it; or None twice.
 
-    A formula that explains every answer comes first. Then one that fits half of the wrong answers or more, and is
-    not contradicted by a right one, where it would give another; or a sign.
+    It is the first with a formula that explains every answer, or whose formulas do together; else that of a sign.
     """
     read = [one for one in told if one.answer is not None]
-    for one in read:
-        if (
-            one.seen
-            and {"output", "weights"} <= one.answer.keys()
-            and agrees(exchanged(one.answer), one.expected)
-        ):
+    wrong = [one for one in read if one.seen]
+    for one in wrong:
+        if {"output", "weights"} <= one.answer.keys() and agrees(exchanged(one.answer), one.expected):
             return "weights_first", one
-    if not any(one.seen for one in read):
-        return None, None
-    first, fits, unlikely = next(one for one in read if one.seen), {}, set()
-    for name, likes in mistakes.items():
-        each = fits_of(read, likes)
-        if any(explains(read, fit) for fit in each):
-            return name, first
-        if each:  # or each answer by another formula of this name
-            fits[name] = [
-                True if True in of_one else False if False in of_one else None
-                for of_one in zip(*each, strict=True)
-            ]
-    for name, fit in fits.items():
-        if explains(read, fit):
-            return name, first
-        of_wrong = [one_fit for one, one_fit in zip(read, fit, strict=True) if one.seen]
-        contradicted = any(one_fit is False and not one.seen for one, one_fit in zip(read, fit, strict=True))
-        if contradicted or of_wrong.count(False) > of_wrong.count(True):
-            unlikely.add(name)  # it would give another answer to a right one, or mostly to these
-    for place, one in enumerate(read):
-        if one.seen:
-            for name, all_of in fits.items():
-                if all_of[place] and name not in unlikely:
-                    return name, one
-            for name, shows in signs.items():
-                if is_seen(shows, one):
-                    return name, one
+    fits = {}
+    for name, likes in mistakes.items() if wrong else ():
+        fits[name] = fits_of(read, likes)
+        if any(explains(read, fit) for fit in fits[name]):
+            return name, wrong[0]
+    for name, each in fits.items():  # or each answer by another formula of this name
+        if each and explains(read, [either(of_one) for of_one in zip(*each, strict=True)]):
+            return name, wrong[0]
+    for one in wrong:
+        for name, shows in signs.items():
+            if is_seen(shows, one):
+                return name, one
     return None, None
 
 
 def fits_of(read, likes):
-    """Return for each formula of a misconception which answers it would give; nothing if it cannot be this one.
-
-    It cannot if no formula gives half of the wrong answers: then the others are not computed.
-    """
-    said, misses, wrong = {}, 0, [place for place, one in enumerate(read) if one.seen]
-    for place in wrong:
+    """Return for each formula of a misconception which answers it would give; nothing if it cannot be this one."""
+    said = {}
+    for place in sorted(range(len(read)), key=lambda place: not read[place].seen):
         said[place] = [would_give(read[place], like) for like in likes]
-        misses += True not in said[place] and False in said[place]
-        if 2 * misses > len(wrong):
+        if read[place].seen and not {True, None} & {*said[place]}:
             return []
-    if not any(True in of_one for of_one in said.values()):
-        return []
-    for place, one in enumerate(read):
-        if not one.seen:
-            said[place] = [would_give(one, like) for like in likes]
     return list(zip(*(said[place] for place in range(len(read))), strict=True))
+
+
+def either(fits):
+    """Return whether one of several formulas gives an answer; None if none says anything."""
+    return True if True in fits else False if False in fits else None
 
 
 def is_seen(shows, one):
@@ -366,18 +346,31 @@ def is_seen(shows, one):
 
 
 def explains(read, fit):
-    """Say whether a formula gives every wrong answer, and no other one to an input that was answered rightly."""
-    return all(one_fit if one.seen else one_fit is not False for one, one_fit in zip(read, fit, strict=True))
+    """Say whether a formula gives the wrong answers, and contradicts none, nor one that is right."""
+    return False not in fit and any(one.seen and one_fit for one, one_fit in zip(read, fit, strict=True))
 
 
 def would_give(one, like):
     """Say whether a formula gives the answer of a `Compared`; None if it says nothing there."""
     with suppress(Exception):  # this misconception cannot happen on these inputs
         foreseen = like(*one.inputs)
-        if one.seen and agrees(one.expected, foreseen):
-            return None  # it would be right here, and something else is wrong
-        return agrees(one.answer, foreseen)
+        if agrees(one.answer, foreseen):
+            return True
+        return None if one.seen and agrees(one.answer, foreseen | overflown(foreseen, one)) else False
     return None
+
+
+def overflown(foreseen, one):
+    """Return what is foreseen, with nan or infinity where the answer has them: nothing else can be seen there."""
+    return {
+        name: torch.where(mine.isfinite(), foreseen[name].to(mine), mine)
+        for name, mine in one.answer.items()
+        if isinstance(mine, torch.Tensor)
+        and not mine.isfinite().all()
+        and name in foreseen.keys() & one.expected.keys()
+        and foreseen[name].shape == mine.shape
+        and one.expected[name].dtype != torch.bool
+    }
 
 
 def exchanged(answer):

@@ -75,12 +75,17 @@ def check_wordpiece(attempt):
             like(write="##"),
             like(look="##", write="##"),
             like(look="##", look_later="", write="##", write_later=""),
+            lambda word, known: {
+                "pieces": ["##" + first for first in right(word, known)["pieces"][:1]]
+                + right(word, known)["pieces"][1:]
+            },
         ],
         "partial_word_not_unknown": [
             like(lost=["[UNK]"]),
             like(lost=["##[UNK]"]),
             like(lost=[]),
             like(lost="skip"),
+            like(lost="drop"),
         ],
         "last_letter_missed": [like(until=1), lambda word, _: UNKNOWN],
         "from_right_to_left": [lambda word, known: {"pieces": from_the_right(word, known)}],
@@ -124,24 +129,25 @@ def pieces_of(
 
     `order` gives the lengths of a piece in the order in which they are tried. `look` stands in front of a piece in the
     vocabulary, `write` in the result. `until` letters are left alone at the end; `cut` takes a piece off the rest.
-    Where no piece fits, the word is unknown if `lost` is None; else `lost` is added to what was found, or for "skip"
-    one letter is left out.
+    Where no piece fits, the word is unknown if `lost` is None; else `lost` is added to what was found, or one letter is
+    left out, and marked for "skip".
     """
     found, rest = [], word
     while len(rest) > until:
+        later = rest != word
         for length in order(range(1, len(rest) + 1)):
-            if (look_later if found else look) + rest[:length] in known:
-                found.append((write_later if found else write) + rest[:length])
+            if (look_later if later else look) + rest[:length] in known:
+                found.append((write_later if later else write) + rest[:length])
                 rest = cut(rest, rest[:length])
                 break
         else:
             if lost is None:
                 return ["[UNK]"]
-            if lost != "skip":
+            if lost not in ("skip", "drop"):
                 return found + lost
-            found.append("[UNK]")
+            found += ["[UNK]"] * (lost == "skip")
             rest = rest[1:]
-    return found
+    return found or ["[UNK]"] * (lost == "drop")
 
 
 def from_the_right(word, known):
@@ -172,14 +178,15 @@ NAMES = "input_ids", "attention_mask"
 @safely
 def check_pad_batch(attempt):
     """Check `attempt(sequences, pad_id)`: input_ids and attention_mask, (batch, seq). Peer: pad_sequence of PyTorch."""
-    # The first has another number of texts than of ids, a real id of 0, and a pad_id that is neither 0 nor 1. No text
-    # holds the pad_id: a mask may be made by comparing with it, as notebook 01 does.
+    # The first has another number of texts than of ids, a real id of 0, and a pad_id that is neither 0 nor 1. In the
+    # last the texts hold the pad_id, as those of a model that pads with its end token do.
     trials = [
         ([[101, 0, 102], [101, 7, 0, 8, 102], [101, 102]], 3),
         ([[101, 7, 8, 102], [101, 102], [101, 9, 102]], 0),
         ([[7, 8, 9, 4, 3], [5, 6]], 1),
         ([[5, 6, 2], [7, 8, 9]], 4),
         ([[4, 5, 6]], 2),
+        ([[4, 5, 6], [5, 7]], 5),
     ]
 
     def padded(sequences, pad_id, side="right", in_mask=0):
@@ -217,12 +224,14 @@ def check_pad_batch(attempt):
         "mask_inverted": [with_mask(lambda ids, right: 1 - right)],
         "mask_of_ones": [with_mask(lambda ids, right: torch.ones_like(right))],
         "mask_from_zero": [with_mask(lambda ids, right: ids != 0)],
+        "mask_from_pad_id": [lambda s, p: with_mask(lambda ids, right: ids != p)(s, p)],
         "mask_filled_with_pad_id": [lambda s, p: padded(s, p, in_mask=p)],
         "mask_first": [lambda s, p: dict(zip(NAMES, reversed(padded(s, p).values()), strict=True))],
         "pads_in_front": [lambda s, p: padded(s, p, side="left")],
         "cut_to_shortest": [cut],
         "cut_to_another": [
-            lambda s, p, place=place: padded([*([row[: len(s[place])] for row in s])], p) for place in (0, -1)
+            lambda s, p, of=of: padded([row[: len(of(s))] for row in s], p)
+            for of in (lambda s: s[0], lambda s: s[-1], max, min)
         ],
         "pads_on_both_sides": [lambda s, p: padded([[p, *row] for row in s], p)],
         "axes_exchanged": [lambda s, p: {name: part.T for name, part in padded(s, p).items()}],

@@ -119,7 +119,7 @@ def check_softmax(attempt):
             ),
         ],
         "sign_turned": [lambda s: right(-s)],
-        "logarithm": [lambda s: answer(s.log_softmax(dim=-1))],
+        "logarithm": [lambda s: answer(s.log_softmax(dim=-1)), lambda s: answer(s.softmax(dim=-1).log())],
         "each_score_alone": [lambda s: answer(s.sigmoid())],
         "other_base": [lambda s, base=base: right(s * math.log(base)) for base in (2, 10)],
         "no_exponential": [

@@ -51,6 +51,9 @@ def not_square(inputs, answer):
     return answer["mask"].shape != (inputs[0], inputs[0])
 
 
+SIGNS = {"axes_in_front": axes_in_front, "not_square": not_square, "wrong_dtype_or_value": not_bool}
+
+
 @safely
 def check_causal_mask(attempt):
     """Check `attempt(seq_len)`: (query, key) of bool. True means: may be attended to."""
@@ -87,12 +90,7 @@ def check_causal_mask(attempt):
             for axis in (0, 1)
         ],
     }
-    signs = {
-        "axes_in_front": axes_in_front,
-        "not_square": not_square,
-        "wrong_dtype_or_value": not_bool,
-    }
-    return judge("causal_mask", attempt, [(5,), (2,), (1,)], right, mistakes, read_mask, signs)
+    return judge("causal_mask", attempt, [(5,), (2,), (1,)], right, mistakes, read_mask, SIGNS)
 
 
 @safely
@@ -225,12 +223,7 @@ def check_window_mask(attempt):
         "blocks": [where(lambda i, j, n, size: j <= i and i // size == j // size)],
         "beyond_the_window": [where(lambda i, j, n, size: i - j >= size)],
     }
-    signs = {
-        "axes_in_front": axes_in_front,
-        "not_square": not_square,
-        "wrong_dtype_or_value": not_bool,
-    }
-    return judge("window_mask", attempt, [(7, 5), (6, 1), (5, 3), (3, 4)], right, mistakes, read_mask, signs)
+    return judge("window_mask", attempt, [(7, 5), (6, 1), (5, 3), (3, 4)], right, mistakes, read_mask, SIGNS)
 
 
 # ------------------------------------------------------------------------------------------ attention with a mask
@@ -324,6 +317,9 @@ def wrong_masks():
         "mask_ignored": [lambda q, k, v, mask: right_attention(q, k, v)],
         "mask_inverted": [
             lambda q, k, v, mask: right_attention(q, k, v, ~mask),
+            lambda q, k, v, mask: {
+                n: part.nan_to_num() for n, part in right_attention(q, k, v, ~mask).items()
+            },
             weighed(lambda scores, mask: scores.masked_fill(mask, -math.inf).softmax(dim=-1)),
             *filled(-1e9, where=lambda mask: mask),
         ],

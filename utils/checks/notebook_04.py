@@ -64,6 +64,9 @@ def check_split_heads(attempt):
             like(lambda x, b, s, n, d: torch.cat(x.chunk(n, dim=-1), dim=-1)),
             like(lambda x, b, s, n, d: torch.stack(x.chunk(n, dim=-1), dim=1).flatten(0, 1)),
         ],
+        "heads_overlap": [
+            like(lambda x, b, s, n, d: torch.stack([x[..., h : h + d] for h in range(n)], dim=1)),
+        ],
         "one_head_only": [
             like(lambda x, b, s, n, d: x[..., :d]),
             like(lambda x, b, s, n, d: x[:, None, :, :d]),
@@ -356,6 +359,7 @@ def wrong_heads(held):
         "no_softmax": [
             like(weigh=lambda scores, mask: scores),
             like(weigh=lambda scores, mask: scores, divisor=lambda q: 1),
+            like(weigh=lambda scores, mask: scores if mask is None else scores * mask),
         ],
         "overflow_on_large_scores": [like(weigh=by_hand)],
         "softmax_over_queries": [over(-2)],

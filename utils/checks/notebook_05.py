@@ -21,6 +21,8 @@ def check_layer_norm(attempt):
         (made_numbers(3, 4, start=2) / 4, weight, bias, 0.5),
         (made_numbers(4, 4, start=4), weight, bias, 0.1),  # square: a mean without keepdim finds an axis
         (made_numbers(2, 6, 3, start=7).mT, *made_numbers(2, 6, start=3), 0.2),  # not contiguous
+        # so far from 0 that squares lose what differs; the means and what is left without them are exact
+        ((made_numbers(3, 4, start=1) * 4).round() + 5000, weight, bias, 0.5),
     ]
 
     def like(
@@ -157,6 +159,21 @@ def check_layer_norm(attempt):
     def right(x, weight, bias, eps):
         return {"result": F.layer_norm(x, x.shape[-1:], weight, bias, eps)}
 
+    def far(x):
+        return x.min() > 1000
+
+    mistakes = {
+        name: [only_where(lambda x, *_: not far(x), like) for like in likes]
+        for name, likes in mistakes.items()
+    }
+    mistakes["square_of_the_mean"] = [
+        lambda x, *rest, change=change: (
+            divided(centred, lambda x: change(mean_square(x) - x.mean(-1, True) ** 2))(x, *rest)
+            if far(x)
+            else right(x, *rest)
+        )
+        for change in (itself, torch.abs, torch.relu)
+    ]
     return judge("layer_norm", attempt, trials, right, mistakes, alone("result"))
 
 
@@ -254,8 +271,10 @@ def check_position_encoding(attempt):
         ],
         "exponent_halved": [added(speed=power(lambda j, d: j // 2 / d))],
         "exponent_doubled": [added(speed=power(lambda j, d: 4 * (j // 2) / d))],
-        "speed_upside_down": [added(speed=power(lambda j, d: -2 * (j // 2) / d))],
         "positions_from_one": [added(start=1)],
+        "counted_through_the_batch": [
+            lambda x: {"result": x + positions(x.flatten(0, 1)[None]).reshape(x.shape)}
+        ],
         "not_of_token": [of_sentence, lambda x: {"result": x + positions(x[:, :1])}],
         "vectors_scaled": [lambda x: {"result": x * math.sqrt(x.shape[-1]) + positions(x)}],
         "no_position": [lambda x: {"result": x}],
@@ -265,7 +284,14 @@ def check_position_encoding(attempt):
             lambda x: {"result": positions(x).expand(x.shape)},
         ],
     }
-    signs = {"depends_on_token": depends_on_token}
+
+    def upside_down(inputs, answer):
+        """Say whether it comes near: 32 bits do not know large angles well."""
+        x = inputs[0]
+        foreseen = x + positions(x, speed=lambda j, d: 10000 ** (2 * (j // 2) / d), most=math.inf)
+        return torch.allclose(answer["result"], foreseen, atol=0.02)
+
+    signs = {"speed_upside_down": upside_down, "depends_on_token": depends_on_token}
     return judge("position_encoding", attempt, trials, added(), mistakes, alone("result"), signs)
 
 
@@ -274,11 +300,14 @@ def speed_of_pair(place, size):
     return 10000 ** (-2 * (place // 2) / size)
 
 
-def positions(x, unit=1.0, speed=speed_of_pair, start=0, turns=(torch.sin, torch.cos)):
+def positions(x, unit=1.0, speed=speed_of_pair, start=0, turns=(torch.sin, torch.cos), most=300):
     """Return the positions (seq, hidden_size) for x (batch, seq, hidden_size), right but for what is given."""
     _, seq, size = x.shape
     places = torch.arange(start, seq + start, dtype=torch.float64)
-    return torch.stack([turns[i % 2](unit * places * speed(i, size)) for i in range(size)], dim=-1)
+    angles = torch.stack([unit * places * speed(i, size) for i in range(size)], dim=-1)
+    if (angles[angles > most] % 1).any():
+        raise ValueError("of so large an angle 32 bits know too little")
+    return torch.stack([turns[i % 2](angle) for i, angle in enumerate(angles.unbind(-1))], dim=-1)
 
 
 def half_by_half(x, first=0):

@@ -2,7 +2,7 @@
 
 import torch
 
-from .answers import alone
+from .answers import LAYER_HEAD, alone
 from .heads import WRONG_SHAPES, place, planted, read_place, search, share, shares_of_keys, wrong_shares
 from .judge import judge, safely
 
@@ -154,6 +154,13 @@ def check_strongest_head(attempt):
         "query_ignored": [
             largest(lambda w, query, key: w[..., key].amax(dim=-1)),
             largest(lambda w, query, key: w[..., key].mean(dim=-1)),
+        ],
+        "batch_axis_forgotten": [
+            lambda a, query, key: {
+                LAYER_HEAD: torch.tensor(
+                    divmod(torch.stack(a)[:, :, query, key].argmax().item(), a[0].shape[1])
+                )
+            },
         ],
         "whole_table": [largest(lambda w, query, key: w.amax((-2, -1)))],
     }

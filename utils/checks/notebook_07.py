@@ -55,6 +55,10 @@ def check_separator_share(attempt):
             of_keys(lambda token: "SEP" in token or token == "sep"),
             of_keys(lambda token: not token.isalpha()),
         ],
+        "truth_used_as_place": [
+            lambda a, tokens: share(shares_of_keys(a, [int(token == "[SEP]") for token in tokens])),
+            lambda a, tokens: share(shares_of_keys(a, [0, 1])),
+        ],
         "neighbour_of_separator": [
             lambda a, tokens, by=by: share(
                 shares_of_keys(a, [i + by for i in at(a, tokens) if i + by < len(tokens)])
@@ -91,6 +95,9 @@ def check_same_word_share(attempt):
     def over_queries(rows):
         return torch.stack([row for _, _, row in rows]).mean(dim=0)
 
+    def largest(weights, keys):
+        return weights[..., keys].amax(dim=-1)
+
     def summed(weights, keys):
         return weights[..., keys].sum(dim=-1)
 
@@ -115,6 +122,11 @@ def check_same_word_share(attempt):
     def one_side(sign):
         return lambda query, same: [key for key in same if sign * key > sign * query]
 
+    def of_what_leaves(attentions, tokens):
+        """Divide each weight by what a query gives to others than itself."""
+        rest = [1 - w.diagonal(dim1=-2, dim2=-1)[..., None] for w in attentions]
+        return right([w / away for w, away in zip(attentions, rest, strict=True)], tokens)
+
     right = computed()
     mistakes = wrong_tables(right) | {
         "includes_itself": [
@@ -137,7 +149,8 @@ def check_same_word_share(attempt):
                 lambda rows: rows.median(0).values,
                 lambda rows: rows.sum(0) / (len(rows) - 1),
             )
-        ],
+        ]
+        + [computed(lambda rows: torch.stack([row for _, _, row in rows]).amax(0), measure=largest)],
         "queries_left_out": [
             *(
                 computed(lambda rows, cut=cut: over_queries(rows[cut]))
@@ -155,12 +168,19 @@ def check_same_word_share(attempt):
         ],
         "sum_over_queries": [computed(lambda rows: sum(row for _, _, row in rows))],
         "hits_counted": [
-            computed(measure=lambda w, keys: torch.isin(w.argmax(-1), torch.tensor(keys)).double())
+            computed(measure=lambda w, keys: torch.isin(w.argmax(-1), torch.tensor(keys)).double()),
+            computed(measure=lambda w, keys: summed((w == w.amax(-1, keepdim=True)).double(), keys)),
         ],
-        "largest_instead_of_sum": [computed(measure=lambda w, keys: w[..., keys].amax(-1))],
+        "largest_instead_of_sum": [computed(measure=largest)],
         "one_other_place_only": [
             computed(choose=lambda query, same: others(query, same)[:1]),
             computed(choose=lambda query, same: others(query, same)[-1:]),
+            computed(choose=lambda query, same: others(query, same[:1])),
+            computed(choose=lambda query, same: others(query, same[-1:])),
+        ],
+        "ratio_to_the_rest": [
+            of_what_leaves,
+            lambda a, tokens: share((found := right(a, tokens)["share"]) / (1 - found)),
         ],
         "one_side_only": [
             *(computed(reduce, one_side(sign)) for sign in (1, -1) for reduce in (over_queries, with_keys)),
@@ -207,6 +227,23 @@ def check_best_head(attempt):
         "one_for_each_row": [
             lambda scores: {LAYER_HEAD: scores.argmax(dim=1)},
             lambda scores: {LAYER_HEAD: scores.argmax(dim=0)},
+        ],
+        "first_column_chooses": [
+            lambda scores, column=column: {
+                LAYER_HEAD: torch.stack([row := scores[:, column].argmax(), scores[row].argmax()])
+            }
+            for column in (0, -1)
+        ],
+        "argmax_of_one_axis": [
+            lambda scores, place=place: {
+                LAYER_HEAD: torch.stack([scores.argmax(dim=0)[place], scores.argmax(dim=1)[place]])
+            }
+            for place in (0, -1)
+        ],
+        "counted_down_the_columns": [
+            lambda scores: {
+                LAYER_HEAD: torch.tensor(divmod(scores.T.flatten().argmax().item(), scores.shape[1]))
+            }
         ],
         "score_instead_of_place": [lambda scores: {LAYER_HEAD: scores.max()}],
     }

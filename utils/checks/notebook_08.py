@@ -185,9 +185,9 @@ def check_weights_of_token(attempt):
 def check_strongest_neurons(attempt):
     """Check `attempt(query, key, count)`: the places of the `count` dimensions that raise the score most, in order."""
     trials = [  # the products are whole numbers, and larger than any place
-        (torch.tensor([6.0, -8, 3, 4, -5, 1]), torch.tensor([7.0, -4, 11, -12, -6, 10]), 3),
+        (torch.tensor([6.0, -8, 3, 4, -5, 1]), torch.tensor([7.0, -4, 11, -12, -7, 10]), 3),
         (torch.tensor([2.0, -3, 5, 1, 4]), torch.tensor([-7.0, -6, -2, -9, -8]), 2),  # one product above 0
-        (torch.tensor([-1.5, 2, 0.5, 3]), torch.tensor([4.0, 4, -8, 5]), 4),  # all of them
+        (torch.tensor([-1.5, 2, 0.5, 3]), torch.tensor([4.0, 7, -8, 5]), 4),  # all of them
     ]
 
     def ranked(by=torch.mul, change=lambda order, count: order[:count]):
@@ -201,6 +201,12 @@ def check_strongest_neurons(attempt):
     def above_zero(query, key, count):
         order = ranked()(query, key, count)["dimensions"]
         return {"dimensions": order[(query * key)[order] > 0]}
+
+    def without_negatives(query, key, count):
+        values = (query * key).masked_fill((query < 0) | (key < 0), -math.inf)
+        if (values > 0).sum() < count:
+            raise ValueError("which of the others come next depends on how they are sorted")
+        return {"dimensions": values.topk(count).indices}
 
     def topk(read):
         return lambda query, key, count: {"dimensions": read((query * key).topk(count))}
@@ -218,8 +224,12 @@ def check_strongest_neurons(attempt):
         "added_not_multiplied": [ranked(torch.add)],
         "difference_not_product": [ranked(lambda q, k: -(q - k).abs()), ranked(lambda q, k: q - k)],
         "two_negatives_left_out": [
-            lambda q, k, count: {"dimensions": (q.relu() * k.relu()).topk(count).indices},
+            without_negatives,
             ranked(lambda q, k: (q * k).masked_fill((q < 0) & (k < 0), 0)),
+        ],
+        "ranks_not_places": [
+            lambda q, k, count, down=down: {"dimensions": (q * k).argsort(descending=down).argsort()[:count]}
+            for down in (True, False)
         ],
         "counted_from_one": [ranked(change=lambda order, count: [place + 1 for place in order[:count]])],
         "strongest_last": [ranked(change=lambda order, count: order[:count][::-1])],

@@ -73,6 +73,7 @@ def check_shift_right(attempt):
             lambda x, s: answer(x.roll(1, dims=0)),
             lambda x, s: answer(torch.cat([torch.full_like(x[:1], s), x[:-1]])),
             lambda x, s: answer(torch.cat([torch.full_like(x[:1], s), x])),
+            lambda x, s: answer(torch.cat([start(x, s), x.roll(1, dims=0)[:, 1:]], dim=1)),
         ],
         "pads_replaced": [lambda x, s: answer((ids := right(x, s)["ids"]).masked_fill(ids == 0, s))],
         "start_added": [lambda x, s: answer(x + s), lambda x, s: answer(right(x, 0)["ids"] + s)],

@@ -1,6 +1,7 @@
 """The checks of notebook 10: a guess for each word, a head chosen on one half, and an interval of a difference."""
 
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -62,6 +63,14 @@ def check_guesses(attempt):
             for by in (0.1, 0.5, 0.2)
         ]
         + [lambda w: answer((w * (1 - 0.5 * torch.eye(w.shape[-1]))).argmax(dim=-2))],
+        "diagonal_of_one_head": [
+            lambda w, of=of: answer(torch.where(of(w), without_itself(w), w).argmax(dim=-2))
+            for of in (
+                lambda w: torch.arange(w[..., 0, 0].numel()).reshape(*w.shape[:2], 1, 1) == 0,
+                lambda w: torch.arange(len(w))[:, None, None, None] == 0,
+                lambda w: torch.arange(w.shape[1])[:, None, None] == 0,
+            )
+        ],
         "other_diagonal": [
             lambda w: answer(
                 w.masked_fill(torch.eye(*w.shape[:2]).bool()[..., None, None], -1).argmax(dim=-2)
@@ -277,7 +286,8 @@ def check_paired_interval(attempt):
     """
 
     def trial(sentences, draws):
-        places = [3 * (place * 5 % len(sentences)) + 2 for place in range(len(sentences))]
+        places = [place * 5 % len(sentences) for place in range(len(sentences))]
+        places = [1 + place + place // 3 for place in places]  # there are sentences without a pair
         found = [
             (pair < h, pair < r, place)
             for (n, h, r), place in zip(sentences, places, strict=True)
@@ -286,9 +296,13 @@ def check_paired_interval(attempt):
         found = [found[place * 7 % len(found)] for place in range(len(found))]  # the sentences are mixed
         return (*(np.array(column) for column in zip(*found, strict=True)), draws)
 
-    def drawn(hits, first):
-        """Return the pairs, and the shares of head and rule, in draws with so many sentences of the first kind."""
-        count, _, kinds = KINDS[len(hits)]
+    def drawn(hits, first, count=None):
+        """Return the pairs, and the shares of head and rule, in draws with so many sentences of the first kind.
+
+        A draw holds `count` sentences, if it is given, else as many as there are.
+        """
+        usual, _, kinds = KINDS[len(hits)]
+        count = usual if count is None else count
         pairs, head, rule = (first * a + (count - first) * b for a, b in zip(*kinds, strict=True))
         return pairs, head / pairs, rule / pairs
 
@@ -312,18 +326,31 @@ def check_paired_interval(attempt):
     def turned(change):
         return lambda *inputs: interval(*change(*right(*inputs)["interval"]))
 
-    def sentence_means(head_hits, *_):
-        count, _, kinds = KINDS[len(head_hits)]
-        one, other = ((h - r) / n for n, h, r in kinds)
-        return interval(*sorted((k * one + (count - k) * other) / count for k in ENDS[len(head_hits)]))
+    def added(of_sentence):
+        """Add up something of each sentence, a function of (pairs, head, rule) and how many sentences there are."""
 
-    def sums(head_hits, *_):
-        kinds = KINDS[len(head_hits)][2]
-        count = KINDS[len(head_hits)][0]
-        (_, h, r), (_, other_h, other_r) = kinds
-        return interval(
-            *sorted(k * (h - r) + (count - k) * (other_h - other_r) for k in ENDS[len(head_hits)])
-        )
+        def compute(head_hits, *_):
+            count, _, kinds = KINDS[len(head_hits)]
+            one, other = (of_sentence(*kind, count) for kind in kinds)
+            return interval(*sorted(k * one + (count - k) * other for k in ENDS[len(head_hits)]))
+
+        return compute
+
+    def of_other_draws(many=lambda count, pairs: count, weights=lambda kinds: (1, 1), cut=0.025):
+        """Return an answer from so many sentences, each kind as often as it weighs, and `cut` off so at each end."""
+
+        def compute(head_hits, *_):
+            count, first, kinds = KINDS[len(head_hits)]
+            size, (one, other) = many(count, len(head_hits)), weights(kinds)
+            share = first * one / (first * one + (count - first) * other)
+            chances = [math.comb(size, k) * share**k * (1 - share) ** (size - k) for k in range(size + 1)]
+            below = np.cumsum(chances)
+            if min(abs(below - cut).min(), abs(below - 1 + cut).min()) < 0.002:
+                raise ValueError("which of two ends comes depends on the random numbers")
+            pair = np.searchsorted(below, (cut, 1 - cut))
+            return interval(*sorted(difference(*drawn(head_hits, k, size)[1:], None) for k in pair))
+
+        return compute
 
     def two_intervals(*inputs):
         (low, high), (least, most) = (
@@ -340,14 +367,20 @@ def check_paired_interval(attempt):
         "rule_left_out": [ends(lambda head, rule, whole: head), ends(lambda head, rule, whole: rule)],
         "rule_minus_head": [turned(lambda low, high: (-high, -low)), turned(lambda low, high: (-low, -high))],
         "high_before_low": [turned(lambda low, high: (high, low))],
-        "sentences_weigh_the_same": [sentence_means],
+        "sentences_weigh_the_same": [added(lambda n, h, r, count: (h - r) / n / count)],
         "drawn_apart": [two_intervals, low_from_low],
         "one_end_only": [
             lambda h, r, *_: interval(ends(difference)(h, r)["interval"][0], h.mean() - r.mean()),
             lambda h, r, *_: interval(h.mean() - r.mean(), ends(difference)(h, r)["interval"][1]),
         ],
         "interval_as_percent": [turned(lambda low, high: (100 * low, 100 * high))],
-        "sums_not_shares": [sums],
+        "sums_not_shares": [added(lambda n, h, r, count: h - r)],
+        "other_share_cut_off": [of_other_draws(cut=cut) for cut in (0.05, 0.005, 0.1, 0.16, 0.25)],
+        "other_number_drawn": [
+            of_other_draws(lambda count, pairs: pairs),
+            of_other_draws(lambda count, pairs: count - 1),
+        ],
+        "long_sentences_drawn_more": [of_other_draws(weights=lambda kinds: [n for n, _, _ in kinds])],
         "ratio_not_difference": [ends(lambda head, rule, _: head / rule)],
     }
 
@@ -395,10 +428,17 @@ def check_paired_interval(attempt):
         of_each = [difference(*drawn(inputs[0], k)[1:], None) for k in range(KINDS[len(inputs[0])][0] + 1)]
         return all(close(end, torch.tensor(of_each)).any() for end in answer["interval"])
 
-    def with_gaps(random, head_hits, rule_hits, sentence):
-        ahead, pairs = np.bincount(sentence, head_hits.astype(float) - rule_hits), np.bincount(sentence)
-        places = random.integers(len(pairs), size=(DRAWS, len(pairs)))
-        return ahead[places].sum(axis=1) / pairs[places].sum(axis=1).clip(1)
+    def with_gaps(count):
+        """Differences of shares, where the first places are drawn, as many as `count(places, sentences)`."""
+
+        def statistic(random, head_hits, rule_hits, sentence):
+            ahead, pairs = np.bincount(sentence, head_hits.astype(float) - rule_hits), np.bincount(sentence)
+            last = count(len(pairs), len(np.unique(sentence)))
+            places = random.integers(last, size=(DRAWS, last))
+            found = pairs[places].sum(axis=1)
+            return (ahead[places].sum(axis=1) / found.clip(1))[found > 0]
+
+        return statistic
 
     def read(raw):
         numbers = read_tensor(raw, "interval", lists=True).flatten()
@@ -409,10 +449,13 @@ def check_paired_interval(attempt):
 
     signs = {
         "ends_are_equal": lambda inputs, answer: close(*answer["interval"]),
+        "gaps_are_drawn": lambda inputs, answer: any(
+            near(with_gaps(count), 0.008)(inputs, answer)
+            for count in (lambda places, sentences: places, lambda places, sentences: sentences)
+        ),
         "other_share_cut_off": of_draws,
         "draws_pairs": near(of_pairs),
         "drawn_apart": near(apart),
-        "gaps_are_drawn": near(with_gaps, 0.008),
         "ends_by_deviation": lambda inputs, answer: any(
             near(mean_and(by), 0.01)(inputs, answer)
             for by in (1, 1.64, 1.96, 2, 3, 1.96 / 100, 2 / 100, 1 / 100)

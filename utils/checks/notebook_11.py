@@ -74,6 +74,7 @@ def check_layer_flops(attempt):
         "group_size_as_number": [like(kv=lambda h, g: 1 / g), like(kv=lambda h, g: g)],
         "multiply_add_as_one": [like(factor=0.5)],
         "one_head_of_keys": [like(kv=lambda h, g: 1 / h)],
+        "rounded_to_zero": [like(kv=lambda h, g: g // h)],
         "heads_exchanged": [like(kv=lambda h, g: h / g)],
         "one_product_with_the_table": [like(table=2)],
         "table_for_each_head": [like(table=lambda h, g: 4 * h), like(table=lambda h, g: 4 * g)],
@@ -205,7 +206,7 @@ def check_online_step(attempt):
         return whole | {name: made[name] * (top - whole["top"]).exp() for name in names}
 
     def averaged(top, total, output, scores, value):
-        old = like(weigh=lambda s, new, top: 0 * s)(top, total, output, scores, value)["total"]
+        old = like(weigh=lambda s, new, top: torch.zeros_like(s))(top, total, output, scores, value)["total"]
         return old + (like()(top, total, output, scores, value)["total"] - old) / scores.shape[-1]
 
     def in_order(*order):
@@ -255,9 +256,13 @@ def check_online_step(attempt):
             lambda *state: shrunk(state, ("output",)),
         ],
         "new_part_forgotten": [
-            lambda *state: like()(*state) | {"total": like(weigh=lambda s, n, t: 0 * s)(*state)["total"]},
-            lambda *state: like()(*state) | {"output": like(weigh=lambda s, n, t: 0 * s)(*state)["output"]},
-            like(weigh=lambda s, new, top: 0 * s),
+            lambda *state: (
+                like()(*state) | {"total": like(weigh=lambda s, n, t: torch.zeros_like(s))(*state)["total"]}
+            ),
+            lambda *state: (
+                like()(*state) | {"output": like(weigh=lambda s, n, t: torch.zeros_like(s))(*state)["output"]}
+            ),
+            like(weigh=lambda s, new, top: torch.zeros_like(s)),
         ],
         "other_base": [
             like(weigh=lambda s, n, t, b=base: b ** (s - n), shrink=lambda t, n, b=base: b ** (t - n))
@@ -276,7 +281,20 @@ def check_online_step(attempt):
         "order_of_parts": [
             in_order(*order) for order in itertools.permutations(range(3)) if order != (0, 1, 2)
         ],
-        "softmax_of_the_tile": [like(weigh=lambda s, new, top: s.softmax(dim=-1))],
+        "softmax_of_the_tile": [
+            like(weigh=lambda s, new, top: s.softmax(dim=-1)),
+            *(
+                lambda *state, name=name: (
+                    like()(*state) | {name: like(weigh=lambda s, new, top: s.softmax(dim=-1))(*state)[name]}
+                )
+                for name in ("output", "total")
+            ),
+        ],
+        "scores_scaled_again": [
+            lambda top, total, output, scores, value: like()(
+                top, total, output, scores / value.shape[-1] ** 0.5, value
+            )
+        ],
     }
     read = parts_of("top", "total", "output")
     return judge("online_step", attempt, trials, right, mistakes, read)
@@ -313,6 +331,10 @@ def check_cache_bytes(attempt):
             like(kept=lambda n, w, kept=kept, whole=whole: n if whole and w == n else kept(n, w))
             for kept in (lambda n, w: n - w, lambda n, w: max(n - w, 0), lambda n, w: abs(n - w))
             for whole in (False, True)  # all of it without a window
+        ],
+        "one_of_both_cut": [like(kept=lambda n, w: (min(n, w) + n) / 2)],
+        "fixed_window": [
+            lambda *given, w=w: like()(*given[:-1], given[-1] or w) for w in (512, 1024, 2048, 4096, 8192)
         ],
         "longer_of_both": [like(kept=max)],
         "window_added": [like(kept=lambda n, w: n + w), like(kept=lambda n, w: n * w)],
@@ -352,5 +374,10 @@ def check_cache_bytes(attempt):
         "one_head": [lambda layers, n, g, *rest: like()(layers, n, 1, *rest)],
         "head_dim_forgotten": [lambda layers, n, g, head_dim, *rest: like()(layers, n, g, 1, *rest)],
     }
-    trials = [(3, 10, 11, 13, 4, 6), (3, 20, 5, 7, 4, 50), (32, 8192, 8, 128, 2, 4096), (2, 9, 1, 4, 1, None)]
+    trials = [
+        (3, 10, 11, 13, 4, 6),
+        (3, 20, 5, 7, 4, 50),
+        (32, 8192, 8, 128, 2, 4096),
+        (2, 9000, 1, 4, 1, None),
+    ]
     return judge("cache_bytes", attempt, trials, right, mistakes, one_number("bytes"))

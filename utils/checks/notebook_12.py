@@ -74,6 +74,16 @@ def check_induction_score(attempt):
         flat = [(q, k) for q, of in keys.items() for k in of]
         return {"score": torch.stack([weights[..., q, k] for q, k in flat]).mean(dim=0)}
 
+    def marked(mark, known=lambda same, marks: same.tril(-1)):
+        """Add the weights on the keys that `mark(ids, same)` marks, for each query that `known` has a True for."""
+
+        def compute(weights, ids):
+            same = ids[:, None] == ids
+            marks = mark(ids, same)
+            return {"score": (weights * marks).sum(-1)[..., known(same, marks).any(-1)].mean(-1)}
+
+        return compute
+
     def diagonal(offset):
         return lambda weights, ids: {"score": weights.diagonal(offset(len(ids)), dim1=-2, dim2=-1).mean(-1)}
 
@@ -123,6 +133,12 @@ def check_induction_score(attempt):
         ],
         "mean_over_heads": [
             like(over=lambda rows, dim=dim: rows.mean(dim)) for dim in ((0, 1), (0, 2), (0, 1, 2))
+        ],
+        "every_place_of_the_next_token": [
+            marked(lambda ids, same: nn.functional.pad(ids[1:], (0, 1), value=-1)[:, None] == ids)
+        ],
+        "last_column_comes_round": [
+            marked(lambda ids, same: same.roll(1, dims=-1).tril(), lambda same, marks: marks)
         ],
         "all_earlier_places": [like(lambda ids, keys: {q: list(range(q)) for q in keys})],
         "query_key_swapped": [like(weigh=lambda w: w.mT)],
@@ -256,9 +272,12 @@ def check_without_head(attempt):
     def all_of(sizes):
         return [(layer, head) for layer in range(sizes[0]) for head in range(sizes[1])]
 
+    def there(places, sizes):
+        return [place for place in places if 0 <= place[1] < sizes[1]]
+
     def renamed(change):
         """Each place (layer, head) is taken for another, a function of layer, head and the number of heads."""
-        return like(silent=lambda heads, sizes: [change(*place, sizes[1]) for place in heads])
+        return like(silent=lambda heads, sizes: there([change(*place, sizes[1]) for place in heads], sizes))
 
     def difference(sign):
         def compute(sizes, heads, fails):
@@ -318,6 +337,7 @@ def check_without_head(attempt):
         ],
         "layer_ignored": [
             renamed(lambda layer, head, num_heads: (0, head)),
+            like(silent=lambda heads, sizes: [(heads[0][0], head) for _, head in heads]),
             like(
                 silent=lambda heads, sizes: [
                     place for place in all_of(sizes) if place[1] in {head for _, head in heads}

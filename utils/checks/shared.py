@@ -267,9 +267,8 @@ def where_it_shows(mistakes, right, large):
             if large(*inputs) and name not in LARGE_SCORES:
                 raise ValueError("too much looks alike here")
             answer = like(*inputs)
-            if agrees({"output": answer["output"].double()}, {"output": right(*inputs)["output"]}):
-                raise ValueError("this does not show here")
-            return answer
+            shows = not agrees({"output": answer["output"].double()}, {"output": right(*inputs)["output"]})
+            return answer if shows else right(*inputs)
 
         return compute
 

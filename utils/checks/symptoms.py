@@ -89,6 +89,8 @@ def of_error(error):
 
 # ---------------------------------------------------------------------------------- how an answer differs
 
+OTHER_ORDER = "The numbers are right, but stand in another order: look at the axes, and at what is sorted."
+
 
 def of_answer(mine, value):
     """Return the name of how a wrong answer differs from the right one, and a sentence with its numbers; or None twice.
@@ -123,7 +125,7 @@ def of_list(mine, value):
         return "one_too_many", ""
     if mine == value[::-1]:
         return "runs_backwards", ""
-    return (None, "") if mine == value or sorted(mine) != sorted(value) else ("another_order", "")
+    return (None, "") if mine == value or sorted(mine) != sorted(value) else ("another_order", OTHER_ORDER)
 
 
 def of_shape(mine, value):
@@ -165,12 +167,16 @@ def of_all_numbers(mine, value):
     if same(mine.flatten().sort().values, value.flatten().sort().values):
         if any(same(mine.flip(axis), value) for axis in range(mine.dim())):
             return "runs_backwards", ""
-        return "another_order", "The numbers are the right ones, in another order: look at the axes."
+        return "another_order", OTHER_ORDER
     return None
 
 
 def of_places(mine, value, truth):
     """Return the name of where numbers are wrong: in some rows, columns or sentences; or moved by one place."""
+    if not truth and mine.numel() > 2 and (mine == mine.flatten()[0]).all():
+        return "one_number_everywhere", ""
+    if not truth and mine.any() and any(same(mine, value.round(decimals=digits)) for digits in (1, 2, 3)):
+        return "rounded", ""
     if not truth and mine.isfinite().all() and torch.allclose(mine, value, rtol=2e-3, atol=1e-3):
         return "nearly_right", ""
     if truth and same(mine, 1 - value):
