@@ -27,8 +27,7 @@ def draw_heads(panels, layer, heads):
     width, side = ONE if len(panels) == 1 else MANY
     count = most_tokens(panels)
     squares, top = _draw_squares(panels[0].levels.shape[1], heads, width * len(panels))
-    # A token is a whole number of pixels high. Long texts get fewer of them, for the sake of time and size.
-    sharpness = (32 if count <= 64 else 30) / HEIGHT
+    sharpness = 30 / HEIGHT  # a token is a whole number of pixels high
     sheet = Sheet(width * len(panels), top + 28 + HEIGHT * count, sharpness)
     sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
