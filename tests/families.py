@@ -101,11 +101,14 @@ REFUSED = {
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
     "RoFormer": (BERT, TEXT),
     "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
-    "MiniMax": (
-        GROUPED | {"head_dim": 8, "num_local_experts": 2},
+    # Every other layer attends otherwise.
+    "MiniMax": (GROUPED | {"head_dim": 8, "num_local_experts": 2}, TEXT),
+    "Gemma4Text": (  # heads of two sizes
+        GROUPED
+        | {"head_dim": 8, "num_hidden_layers": 6}
+        | {"vocab_size_per_layer_input": 64, "hidden_size_per_layer_input": 8},
         TEXT,
-    ),  # every other layer attends otherwise
-    "Gemma4Text": (GROUPED | {"head_dim": 8, "num_hidden_layers": 6}, TEXT),  # heads of two sizes
+    ),
     "Swin": (
         {
             "image_size": 16,
