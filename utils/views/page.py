@@ -148,7 +148,8 @@ def _drawing_code(kind):
     then, and the addresses that bertviz would fetch its libraries from.
     """
     own = _own(f"{kind}.js")
-    code = _library("bertviz", f"bertviz/{kind}_view.js").replace("PYTHON_PARAMS", "window.bertviz_params")
+    code = _without_comments(_library("bertviz", f"bertviz/{kind}_view.js"))
+    code = code.replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
     code = re.sub(r"const ([A-Z_]+) =", r"let \1 =", code)  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
@@ -179,11 +180,10 @@ def _library(package, path):
     """Return a JavaScript file of an installed package."""
     try:
         file = Path(metadata.distribution(package).locate_file(path))
-        code = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (metadata.PackageNotFoundError, OSError):
         message = f"The views need {path} of the package {package}. Run `pip install {package}`."
         raise ImportError(message) from None
-    return _without_comments(code)
 
 
 def _without_comments(code):
