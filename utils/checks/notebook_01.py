@@ -13,6 +13,7 @@ ENTRIES = (
 ENTRIES += " ti tin ##nk"
 UNKNOWN = {"pieces": ["[UNK]"]}
 TRIED = "air p unable airp airspeed unaffable unaffl airx airairs tink unaffix xair unspeed"
+TRIED += " un" + 4 * "affable"  # longer than the list of entries
 
 
 @safely
