@@ -419,9 +419,8 @@ def test_save_writes_what_the_suffix_says(tmp_path):
     assert view.save(str(tmp_path / "view.pdf")).read_bytes().startswith(b"%PDF")
     drawing = ElementTree.parse(view.save(tmp_path / "view.svg"))
     size = [float(drawing.getroot().get(side).removesuffix("pt")) / 0.72 for side in ("width", "height")]
-    assert size == pytest.approx(
-        [view.sheet.width, view.sheet.height], abs=0.1
-    )  # 100 pixels are an inch of 72 points
+    # 100 pixels are an inch of 72 points.
+    assert size == pytest.approx([view.sheet.width, view.sheet.height], abs=0.1)
     texts = [part.text for part in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert {"é", "<b>", "c", "d", "query", "key", "0", "1"} <= set(texts)
     paths = list(drawing.iter("{http://www.w3.org/2000/svg}path"))

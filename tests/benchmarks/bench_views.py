@@ -250,10 +250,8 @@ def cold_start():
         for name in [*codes] * 5:
             before = os.times()
             command = [sys.executable, "-c", start + codes[name]]
-            settings = os.environ | {
-                "PYTHONPATH": str(ROOT),
-                "PYTHONDONTWRITEBYTECODE": "",
-            }  # as Python is by itself
+            # Python keeps its bytecode, as it does by itself.
+            settings = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
             subprocess.run(command, cwd=folder, env=settings, stdout=subprocess.DEVNULL, check=True)
             after = os.times()
             spent = (

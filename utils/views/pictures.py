@@ -99,10 +99,10 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
     sheet = Sheet(1112, TOP + ROW * max(len(query_tokens), len(key_tokens)) + 8, 2)
     kind = "" if stack.name == "All" else f", {stack.name}"
     sheet.add(Text(2, 18, f"layer {layer}, head {head}", 13), Text(2, 36, f"(index){kind}", 11))
-    for x, name in ((213, "Query q"), (455.5, "Key k"), (635.5, "q × k (elementwise)"), (826.5, "q ∙ k")):
-        sheet.add(Text(x, 18, name, 16))
-    sheet.add(Text(925, 18, "Softmax", 16), Text(826.5, 36, _formula(stack, layer), 11))
-    for x in (QUERY, KEY, PRODUCT):
+    sheet.add(Text(SCORE - 7, 18, "q ∙ k", 16), Text(SCORE - 7, 36, _formula(stack, layer), 11))
+    sheet.add(Text(SOFTMAX - 58.5, 18, "Softmax", 16))
+    for x, name in ((QUERY, "Query q"), (KEY, "Key k"), (PRODUCT, "q × k (elementwise)")):
+        sheet.add(Text(x + VECTOR / 2, 18, name, 16, "center"))
         sheet.add(*(Text(x + place, 37, str(index), 10, "center") for index, place in _ticks(query.shape[1])))
     for row, token in enumerate(query_tokens):
         y, style = TOP + ROW * row, {}
@@ -119,10 +119,10 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
             sheet.add(Text(PRODUCT + VECTOR / 2, y + 16, "masked", 12, "center", colour="dimgray"))
         else:
             sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]), *_draw_score(y, scores[row]))
-        sheet.add(Text(978, y + 16, f"{weights[row]:.3f}", 12, "right"))
+        sheet.add(Text(SOFTMAX - 5.5, y + 16, f"{weights[row]:.3f}", 12, "right"))
         sheet.add(Box(SOFTMAX, y - 1, 120, ROW, "#478be8", float(weights[row])))
         sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE))
-    sheet.add(*_connect(TOP + ROW * chosen, weights))
+    sheet.add(*_connect(chosen, weights))
     return sheet
 
 
@@ -141,25 +141,27 @@ def _formula(stack, layer):
 
 
 def _connect(chosen, weights):
-    """Return the lines from the chosen query, at y = chosen, to each key, and the frames around vectors."""
-    x, elbow, half = QUERY + VECTOR + 1, 363.75, LINE / 2
+    """Return the lines from the chosen query to each key, by their weights (key,), and the frames around vectors."""
+    start, end, begin, half = QUERY + VECTOR + 1, KEY - 3, TOP + ROW * chosen, LINE / 2
+    elbow = (start + end) / 2 + 1
     shapes = [
-        Box(120, chosen + 12, 23, LINE, CONNECTOR),
-        *_frame(QUERY - 1, chosen, VECTOR + 2, 21, LINE, CONNECTOR),
+        Box(120, begin + 12, 23, LINE, CONNECTOR),
+        *_frame(QUERY - 1, begin, VECTOR + 2, 21, LINE, CONNECTOR),
     ]
     for row, weight in enumerate(weights.tolist()):
         y, style = TOP + ROW * row, {"colour": CONNECTOR, "opacity": tanh(1.8 * weight)}
         # Across from the query, up or down, and across to the key.
-        up, down = sorted((chosen, y))
+        up, down = sorted((begin, y))
+        turn = elbow + half if row == chosen else elbow - half
         shapes += [
-            Box(x, chosen + 12, elbow + half - x, LINE, **style),
+            Box(start, begin + 12, elbow + half - start, LINE, **style),
             Box(elbow - half, up + 14, LINE, max(0, down - up - LINE), **style),
-            Box(elbow + half if y == chosen else elbow - half, y + 12, KEY - 3 - elbow + half, LINE, **style),
+            Box(turn, y + 12, end - turn, LINE, **style),
         ]
-        for start, end in ((583.5, 606.5), (809.5, 832.5), (900.5, 927.5)):
-            shapes.append(Box(start, y + 12, end - start, LINE, **style))
-        for start in (KEY, PRODUCT):
-            shapes += _frame(start - 1, y, VECTOR + 3, 21, LINE, **style)
+        for x, width in ((KEY + VECTOR + 1, 23), (PRODUCT + VECTOR + 2, 23), (SOFTMAX - 83, 27)):
+            shapes.append(Box(x, y + 12, width, LINE, **style))
+        for x in (KEY, PRODUCT):
+            shapes += _frame(x - 1, y, VECTOR + 3, 21, LINE, **style)
     return shapes
 
 
