@@ -377,14 +377,17 @@ def test_colours_of_a_png_are_those_that_were_composed():
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
-@pytest.mark.parametrize("kind", ["head", "heads", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "heads", "head, dense", "model", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path):
-    """Lines and tokens of the real model: the mean distance of their colours is below 1 (CIE76)."""
+    """Lines and tokens of the real model, and 10,000 lines: the mean distance of their colours is below 1 (CIE76)."""
     tokenizer, model = load()
     attention, tokens, _ = pair(tokenizer, model)
+    torch.manual_seed(0)
+    dense = [torch.randn(1, 12, 100, 100).mul(2).softmax(-1)]
     view = {
         "head": lambda: head_view(attention, tokens, display_mode="light", layer=3, heads=[1]),
         "heads": lambda: head_view(attention, tokens, display_mode="light"),
+        "head, dense": lambda: head_view(dense, names(100), display_mode="light", heads=[4]),
         "model": lambda: model_view(attention, tokens, display_mode="light"),
         "neuron": lambda: neuron_view(
             model, tokenizer, *SENTENCES, display_mode="light", layer=2, head=1, token=3
@@ -449,6 +452,28 @@ def test_save_refuses_another_suffix_by_name(tmp_path, name):
 @pytest.mark.parametrize("view", ["head", "model", "neuron"])
 def test_same_view_gives_the_same_file(view, kind):
     assert PICTURES[view]().sheet.vector(kind) == PICTURES[view]().sheet.vector(kind)
+
+
+@pytest.mark.parametrize("default", ["dtype", "device"])
+def test_a_user_may_change_what_new_tensors_are_like(default):
+    """As `torch.set_default_dtype(torch.float64)` and `torch.set_default_device("cuda")` do."""
+    tokenizer, model = load()
+    inputs = dict(tokenizer(SENTENCES[0], return_tensors="pt"))
+    attention, tokens, _ = pair(tokenizer, model)
+
+    def files():
+        words = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
+        view = neuron_view(model, inputs=inputs, tokens=words)
+        return view.html, view.png, head_view(attention, tokens).png
+
+    usual = files()
+    dtype = torch.float64 if default == "dtype" else torch.float32
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta" if default == "device" else "cpu"):
+            assert files() == usual
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_a_view_is_displayed_without_matplotlib():

@@ -202,7 +202,7 @@ def _stacks(model, calls):
             )
         if len(set(softcap)) > 1:
             raise ValueError(_refusal(model, "keeps its scores within other bounds in other layers"))
-        scale = torch.tensor(scale, dtype=torch.float64)
+        scale = torch.tensor(scale, dtype=torch.float64, device="cpu")
         added, sinks = _stack_added(added, query, key), _stack_sinks(sinks, query)
         stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks))
     return stacks
@@ -229,7 +229,7 @@ def _stack_added(added, query, key):
     if all(one is None for one in added):
         return None
     sizes = (query.shape[2], key.shape[2])
-    added = [torch.zeros(sizes) if one is None else one.double().cpu() for one in added]
+    added = [query.new_zeros(sizes) if one is None else one.double().cpu() for one in added]
     heads = max(one.shape[-3] if one.dim() > 2 else 1 for one in added)
     added = torch.cat([one.expand(1, heads, *sizes) for one in added])  # (layers, heads or 1, query, key)
     masked = added < -9000  # every model has a low number of its own, -10,000 or below
@@ -242,8 +242,8 @@ def _stack_sinks(sinks, query):
     """Return the sinks of each layer, (layers, heads), very low where a layer has none; or None for none at all."""
     if all(one is None for one in sinks):
         return None
-    heads = query.shape[1]
-    return torch.stack([torch.full((heads,), MASKED) if one is None else one.float().cpu() for one in sinks])
+    none = torch.full(query.shape[1:2], MASKED, dtype=torch.float32, device="cpu")
+    return torch.stack([none if one is None else one.float().cpu() for one in sinks])
 
 
 def _tensors(output, path=()):

@@ -96,19 +96,21 @@ function clear(ink) {
   ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
   ink.fillRect(-99, 0, 1e5, 1e5);
 }
+const FAINTEST = 1 / 512; // what is less opaque is not seen on a canvas
 // Draw a line from the middle of a row, at the left, to that of another, at the right.
 function drawLine(ink, opacity, row, column, { left, right, top, step }) {
-  if (opacity < 1 / 512) return; // a canvas would not show it
   ink.globalAlpha = Math.min(1, opacity);
   ink.beginPath();
   ink.moveTo(left, top + (row + 0.5) * step);
   ink.lineTo(right, top + (column + 0.5) * step);
   ink.stroke();
 }
-// Draw a line for each weight. They come row by row, so many columns in each.
+// Draw a line for each weight. They come row by row, so many columns in each. The faint ones are drawn first: in the 255
+// steps of a canvas they would be lost on the strong ones.
 function drawLines(ink, weights, columns, colour, power, place) {
+  const seen = [...weights.keys()].filter((i) => weights[i] ** power >= FAINTEST).sort((i, j) => weights[i] - weights[j]);
   ink.strokeStyle = colour;
-  weights.forEach((weight, i) => drawLine(ink, weight ** power, Math.floor(i / columns), i % columns, place));
+  seen.forEach((i) => drawLine(ink, weights[i] ** power, Math.floor(i / columns), i % columns, place));
 }
 
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.

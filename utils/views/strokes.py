@@ -27,16 +27,19 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
     of the lines, the middle of the first token, how far each token is below the last (a whole number), a line's width.
     """
     logs, row, column = _sum_logs(opacities, left, right, top, step, width)
+    _, _, tokens, heads = logs.shape
+    # What lies beneath head 0 shines through all heads, and the colour of head h through those after it.
+    shares = np.hstack([np.eye(heads, 1), -np.diff(colours, axis=0, prepend=0)]).astype(np.float32)
+    over = np.append(0, colours[-1]).astype(np.float32)
+    mixed = torch.addmm(torch.from_numpy(over), logs.exp_().view(-1, heads), torch.from_numpy(shares))
+    # (rows, columns, 4): how much of what lies beneath shines through, and the colour that lies over it.
+    mixed = mixed.view(-1, step, tokens, 4).permute(2, 1, 0, 3).reshape(tokens * step, -1, 4)
     # What lies outside the image is not drawn.
     above, before = max(0, -row), max(0, -column)
-    rows, columns = min(logs.shape[0], len(image) - row), min(logs.shape[1], image.shape[1] - column)
-    place = image[row + above : row + rows, column + before : column + columns]
-    # What lies beneath head 0 shines through all heads, and head h through those after it.
-    through = logs[above:rows, before:columns].exp_().numpy()
-    colours = np.asarray(colours, np.float32)
-    place -= colours[0]
-    place *= through[..., :1]
-    place += through[..., 1:] @ -np.diff(colours, axis=0) + colours[-1]
+    rows, columns = min(mixed.shape[0], len(image) - row), min(mixed.shape[1], image.shape[1] - column)
+    place = torch.from_numpy(image)[row + above : row + rows, column + before : column + columns]
+    mixed = mixed[above:rows, before:columns]
+    place.mul_(mixed[..., :1]).add_(mixed[..., 1:])
 
 
 def draw_box(image, x, y, width, height, colour, opacity=1):
@@ -69,7 +72,9 @@ def _overlap(start, length, parts, size):
 
 
 def _sum_logs(opacities, left, right, top, step, width):
-    """Return the sums over each head and those after it, (rows, columns, heads), and where in the image they begin."""
+    """Return the sums over each head and those after it, (columns, step, tokens, heads), and where in the image they
+    begin: the row and the column.
+    """
     heads, queries, keys = opacities.shape
     edge = int(np.ceil(width / 2)) + 1
     first, row = int(left) - edge, int(np.floor((top - edge) / step))
@@ -83,23 +88,25 @@ def _sum_logs(opacities, left, right, top, step, width):
     slope = offset * step / (right - left)
     tilt = np.hypot(1, slope)  # 1 / the cosine of a line's angle
     reach = (width / 2 + 0.5) * tilt  # up and down in a column
-    # A profile is cut into blocks of a step each. `which` and `part` say for each block whose it is, and which of them.
-    blocks = np.ceil(2 * reach / step).astype(int) + 1
-    which = np.repeat(np.arange(len(blocks)), blocks)
-    part = np.arange(len(which)) - (blocks.cumsum() - blocks)[which]
+    # A profile is cut into blocks of a step each: so many at most, and fewer in most columns.
+    most = int(np.ceil(2 * reach.max(initial=0) / step)) + 1
     windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
-    logs = torch.zeros(len(along), step, count * heads)
-    for now in _few(len(along), len(which) * (count * heads + 4 * step)):
+    logs = torch.from_numpy(np.empty((len(along), step, count * heads), np.float32))
+    for now in _few(len(along), len(slope) * most * (count * heads + 4 * step)):
         middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
-        block = np.floor((middle - reach) / step).astype(int)[:, which] + part  # (columns, blocks)
-        above = block * step - middle[:, which]
-        profiles = _coverage(above, along[now], step, tilt[which], slope[which], right - left, width)
-        profiles.mul_(torch.from_numpy(-curve[which])).log1p_()
+        block = np.floor((middle - reach) / step).astype(int)[..., None] + np.arange(most)
+        above = block * step - middle[..., None]  # (columns, slopes, most)
+        met, block, above = (each.reshape(len(middle), -1) for each in (above < reach[:, None], block, above))
+        # The blocks that a profile meets come first, and stay.
+        chosen = np.argsort(~met, axis=1, kind="stable")[:, : met.sum(1).max()]
+        block, above = (np.take_along_axis(each, chosen, axis=1) for each in (block, above))
+        whose = chosen // most  # (columns, blocks)
+        profiles = _coverage(above, along[now], step, tilt[whose], slope[whose], right - left, width)
+        profiles.mul_(torch.from_numpy(-curve[whose])[:, None]).log1p_()
         # Each block meets as many rows of tokens as there are, beginning with this place among its lines.
-        picked = windows[which, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
+        picked = windows[whose, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
         torch.bmm(profiles, torch.from_numpy(picked), out=logs[now])
-    logs = logs.view(len(along), step, count, heads).permute(2, 1, 0, 3)
-    return logs.reshape(count * step, len(along), heads), row * step, first
+    return logs.view(len(along), step, count, heads), row * step, first
 
 
 def _few(count, size):
@@ -135,10 +142,14 @@ def _coverage(above, along, step, tilt, slope, length, width):
     A line is a rectangle, whose edges fade over one pixel. above: from the line's middle to the top of the block.
     """
     above, along, tilt, slope = (torch.from_numpy(part).float() for part in (above, along, tilt, slope))
-    down = above[:, None, :] + (torch.arange(step) + 0.5)[:, None]
-    across = width / 2 + 0.5 - (down / tilt).abs_()
-    ends = length / 2 * tilt + 0.5 - (down * (slope / tilt) + (along[..., None] - length / 2) * tilt).abs_()
-    return across.clamp_(0, 1).mul_(ends.clamp_(0, 1))
+    tilt, slope = tilt[:, None], slope[:, None]  # (columns, 1, blocks)
+    down = above[:, None] + torch.from_numpy(np.arange(0.5, step, dtype=np.float32))[:, None]
+    across = (width / 2 + 0.5 - (down / tilt).abs_()).clamp_(0, 1)
+    middle = along[..., None] - length / 2
+    if middle.abs().max() > length / 2 - width / 2 - 1:  # else no line ends here
+        ends = length / 2 * tilt + 0.5 - (down * (slope / tilt) + middle * tilt).abs_()
+        across.mul_(ends.clamp_(0, 1))
+    return across
 
 
 @cache
