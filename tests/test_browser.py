@@ -685,6 +685,33 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(open
     assert beside(page, "weight")[0] and page.errors == []
 
 
+@pytest.mark.parametrize("width", [500, 1100])
+@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+def test_a_long_word_is_whole_within_its_column(open_page, tmp_path, kind, width):
+    words = ["short", "Donaudampfschifffahrt", "x" * 100, "end"]
+    view = {
+        "head": lambda: head_view(view_samples.weights(), words),
+        "model": lambda: model_view(view_samples.weights(), words),
+        "neuron": lambda: neuron_view(
+            view_samples.small_bert(), inputs={"input_ids": torch.arange(4)[None]}, tokens=words, token=0
+        ),
+    }[kind]()
+    page = open_page(view.save(tmp_path / "view.html").as_uri(), width=width)
+    if kind == "model":
+        page.locator("#vis svg > g > rect:last-of-type").first.click()
+    read = """texts => texts.map(text => [text, text.previousElementSibling].flatMap(part => {
+        const { left, right } = part.getBoundingClientRect();
+        return [left, right];
+    }))"""
+    found = page.eval_on_selector_all("g > rect + text", read)
+    assert len(found) == (16 if kind == "neuron" else 8)
+    assert all(start - 0.1 < left < right < end + 0.1 for left, right, start, end in found)
+    sizes = page.eval_on_selector_all(
+        "g > rect + text", "texts => texts.map(text => getComputedStyle(text).fontSize)"
+    )
+    assert sizes[0] == sizes[3] == ("13px" if kind == "model" else "15px")
+
+
 # --- without a mouse
 
 

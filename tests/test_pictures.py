@@ -294,13 +294,20 @@ PICTURES = {
     "encoder-decoder": lambda: head_view(**stacks()),
     "model": lambda: model_view(weights(), names(4)),
     "neuron": lambda: neuron_view(small_bert(), Words(), "w5 w6 w7"),
+    "long words": lambda: head_view(weights(), ["Donaudampfschifffahrt", "x" * 40, "a", "b"]),
+    "long words of neurons": lambda: neuron_view(
+        small_bert(),
+        inputs={"input_ids": torch.arange(3)[None]},
+        tokens=["understanding", "x" * 40, "a"],
+        token=0,
+    ),
 }
 
 
 def box_of(text):
     """Where a text stands: left, top, right, bottom."""
     anchor = {"left": "ls", "center": "ms", "right": "rs"}[text.anchor]
-    left, top, right, bottom = _font(text.style, text.size).getbbox(text.shown, anchor=anchor)
+    left, top, right, bottom = _font(text.style, text.fitted).getbbox(text.shown, anchor=anchor)
     if text.upwards:
         left, top, right, bottom = top, -right, bottom, -left
     return text.x + left, text.y + top, text.x + right, text.y + bottom

@@ -116,6 +116,14 @@ function drawLines(ink, weights, columns, colour, power, place) {
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
 const widthOfPage = (most = 1100) => Math.max(300, Math.min(document.documentElement.clientWidth - 16, most));
 
+// Make words smaller that are wider than their room.
+function fit(words, room) {
+  const shares = words.map((word) => room / word.getComputedTextLength());
+  words.forEach((word, i) => {
+    if (shares[i] < 1) word.style.fontSize = `${shares[i] * parseFloat(getComputedStyle(word).fontSize)}px`;
+  });
+}
+
 // --- controls
 
 // Fill a menu with pairs of a value and what is read.

@@ -37,6 +37,7 @@ function renderVis() {
     Array.from(head.subarray(row * right.length, (row + 1) * right.length), (weight) => 0.6 * weight ** exponent(1))));
   renderText(svg, left.map((line) => line.text), true, rows, 0);
   renderText(svg, right.map((line) => line.text), false, rows, MATRIX_WIDTH + BOXWIDTH);
+  fit(find("#left text, #right text"), BOXWIDTH - 10);
   const heading = (text, x, anchor) =>
     svg.append("text").classed("heading", true).attr("x", x).attr("y", 15).attr("text-anchor", anchor).text(text);
   heading("query", BOXWIDTH - 7.5, "end");

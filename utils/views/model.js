@@ -75,6 +75,7 @@ function renderDetail(at, row, column, group) {
   config.svg.append("g").attr("id", "digits").classed("detail", true);
   const sides = find("g.detail").slice(0, 2);
   const tokens = sides.map((side) => find(":scope > g", side));
+  fit(find("g.detail .token"), DETAIL_BOX_WIDTH - 4);
   const ink = addCanvas(DIV_WIDTH, config.divHeight);
   const place = { left: attention, right: attention + DETAIL_ATTENTION_WIDTH, top, step: DETAIL_BOX_HEIGHT };
   const weights = weightsAt(at);

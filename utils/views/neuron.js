@@ -131,6 +131,8 @@ function dress(svg) {
     .attr("y", HEADING_HEIGHT - 2).attr("height", ([, tokens]) => tokens.length * BOXHEIGHT)
     .attr("width", MATRIX_WIDTH / size).style("fill", "none").style("stroke", getColor("text"));
 
+  fit(find(".token"), BOXWIDTH - (isNarrow() ? 12 : 38)); // where there is room, for the sign before a word too
+
   closed.selectAll("#leftText > g").call(choose);
   open.selectAll("#leftText > g").call(choose);
   svg.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));

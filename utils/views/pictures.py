@@ -18,6 +18,7 @@ ONE, MANY = (500, 178), (370, 112)
 SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
 QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 200
+WORD = 82  # the room of a word beside the vectors
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
 
@@ -43,7 +44,10 @@ def draw_heads(panels, layer, heads):
         ):
             sheet.add(Text(x, top + 15, heading, 13, anchor, "italic"))
             sheet.add(
-                *(Text(x, top + 24 + BASE + HEIGHT * i, text, SIZE, anchor) for i, text in enumerate(tokens))
+                *(
+                    Text(x, top + 24 + BASE + HEIGHT * i, text, SIZE, anchor, room=side - 10)
+                    for i, text in enumerate(tokens)
+                )
             )
         if len(panels) > 1:
             sheet.add(Text((left + right) / 2, top + 15, panel.name, 13, "center", "bold"))
@@ -110,7 +114,8 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
             sheet.add(Box(0, y - 1, 120, ROW, "#e5e5e5"))
             style = {"style": "bold", "colour": "black"}
         sheet.add(
-            Text(110, y + 15, token, SIZE, "right", **style), *_draw_vector(QUERY, y, query[row], border=21)
+            Text(110, y + 15, token, SIZE, "right", room=WORD, **style),
+            *_draw_vector(QUERY, y, query[row], border=21),
         )
     for row, token in enumerate(key_tokens):
         y = TOP + ROW * row
@@ -121,7 +126,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
             sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]), *_draw_score(y, scores[row]))
         sheet.add(Text(SOFTMAX - 5.5, y + 16, f"{weights[row]:.3f}", 12, "right"))
         sheet.add(Box(SOFTMAX, y - 1, 120, ROW, "#478be8", float(weights[row])))
-        sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE))
+        sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE, room=WORD))
     sheet.add(*_connect(chosen, weights))
     return sheet
 

@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -170,11 +171,12 @@ class Text:
     style: str = ""  # or "bold" or "italic"
     colour: str = "#202020"
     upwards: bool = False  # then it is read from below to above, and x is the line that letters stand on
+    room: float = inf  # a text that is wider is drawn smaller
 
     def paint(self, picture, sharpness):
         """Draw larger and shrink: so letters stand where they should, and not at the next whole pixel."""
         scale = FINE * sharpness
-        font, anchor = _font(self.style, self.size * scale), self.anchor[0].replace("c", "m") + "s"
+        font, anchor = _font(self.style, self.fitted * scale), self.anchor[0].replace("c", "m") + "s"
         x, y = (-self.y * scale, self.x * scale) if self.upwards else (self.x * scale, self.y * scale)
         left, top, right, bottom = font.getbbox(self.shown, anchor=anchor)
         column, row = (int(start // FINE) * FINE for start in (x + left, y + top))
@@ -189,10 +191,15 @@ class Text:
     def plot(self, axes, order):
         style = {"weight": "bold"} if self.style == "bold" else {"style": self.style or "normal"}
         style |= {"ha": self.anchor, "va": "baseline", "rotation": 90 if self.upwards else 0}
-        size = _points(self.size)
+        size = _points(self.fitted)
         axes.text(
             self.x, self.y, self.shown, size=size, color=self.colour, parse_math=False, zorder=1e6, **style
         )
+
+    @property
+    def fitted(self):
+        """The size at which the text is no wider than its room."""
+        return self.size * min(1, self.room / max(1, _font(self.style, self.size).getlength(self.shown)))
 
     @property
     def shown(self):
