@@ -2,8 +2,8 @@
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
 from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 is in the page, the few calls
-of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js` or
-`neuron.js` takes the place of bertviz's function of that name: this is how lines come to lie on a canvas.
+of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js`,
+`neuron.js` or `vectors.js` takes the place of bertviz's function of that name: so lines come to lie on a canvas.
 """
 
 import base64
@@ -21,6 +21,7 @@ from . import ink
 from .panels import read_sentence_b_start
 
 MODES = ("auto", "light", "dark")
+SCRIPTS = {"head": ["head.js"], "model": ["model.js"], "neuron": ["vectors.js", "neuron.js"]}
 
 
 @dataclass
@@ -147,7 +148,7 @@ def _drawing_code(kind):
     A function that ours defines takes the place of bertviz's of that name. Left out are functions that nothing calls
     then, and the addresses that bertviz would fetch its libraries from.
     """
-    own = _own(f"{kind}.js")
+    own = "\n".join(map(_own, SCRIPTS[kind]))
     code = _without_comments(_library("bertviz", f"bertviz/{kind}_view.js"))
     code = code.replace("PYTHON_PARAMS", "window.bertviz_params")
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
