@@ -307,6 +307,14 @@ def interval_of_two(head_hits, rule_hits, sentence, draws):
 wrong("paired_interval", "draws_pairs", interval_of_pairs, interval_of_pairs_loops)
 wrong(
     "paired_interval",
+    "sign_lost",
+    lambda head_hits, rule_hits, sentence, draws: interval_with(lambda h, r, hits: h)(
+        head_hits ^ rule_hits, rule_hits, sentence, draws
+    ),
+)
+wrong("paired_interval", "true_minus_false", lambda head_hits, rule_hits, *_: head_hits - rule_hits)
+wrong(
+    "paired_interval",
     "rule_taken_as_fixed",
     interval_with(lambda head, rule, hits: head - hits.mean()),
     lambda head, rule, *rest: interval_with(lambda h, r, hits: h)(head, rule, *rest) - np.average(rule),

@@ -95,6 +95,20 @@ wrong(
     score_with_the_diagonal,
     lambda w, ids: (w * F.pad((ids[:, None] == ids).tril(-1), (1, 0))[:, :-1]).sum(-1).mean(-1),
 )
+wrong(
+    "induction_score",
+    "fixed_distance",
+    lambda w, ids: w[..., q := torch.arange(len(ids) // 2, len(ids)), q - len(ids) // 2 + 1].mean(-1),
+)
+wrong(
+    "induction_score",
+    "next_query_read",
+    lambda w, ids: (
+        (w * (down := F.pad((ids[:, None] == ids).tril(-1), (0, 0, 1, 0))[:-1]))
+        .sum(-1)[..., down.any(-1)]
+        .mean(-1)
+    ),
+)
 wrong("induction_score", "largest_only", score_with(reduce=lambda found: torch.stack(found).amax(dim=0)))
 wrong("induction_score", "last_query_left_out", lambda w, ids: score_loops(w[..., :-1, :-1], ids[:-1]))
 wrong("induction_score", "later_places_counted", score_with(which="twice"))
@@ -288,6 +302,15 @@ def without_in_order(model, heads, head_dim, run):
                 model.attentions[layer].output.weight.copy_(weight)
 
 
+def without_quietly(model, heads, head_dim, run):
+    found = []
+    try:
+        without_columns(model, heads, head_dim, lambda: found.append(run()))
+    except Exception:
+        return None
+    return found[0]
+
+
 def without_others(model, heads, head_dim, run):
     count = model.attentions[0].output.weight.shape[1] // head_dim
     every = [(layer, head) for layer in range(len(model.attentions)) for head in range(count)]
@@ -297,6 +320,7 @@ def without_others(model, heads, head_dim, run):
 wrong("without_head", "rows_for_columns", without_by(zero_rows), without_by(zero_rows, back=False))
 wrong("without_head", "not_put_back", without_by(zero_columns, back=False), without_clone)
 wrong("without_head", "put_back_in_the_same_order", without_in_order)
+wrong("without_head", "error_swallowed", without_quietly)
 wrong("without_head", "not_put_back_after_an_error", without_by(zero_columns, safe=False))
 wrong(
     "without_head",

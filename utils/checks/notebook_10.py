@@ -336,6 +336,13 @@ def check_paired_interval(attempt):
 
         return compute
 
+    def sign_lost(head_hits, *_):
+        """In a sentence, head and rule differ in as many pairs as one of them has more hits."""
+        count, _, kinds = KINDS[len(head_hits)]
+        one, other = (abs(head - rule) for _, head, rule in kinds)
+        pair = ENDS[len(head_hits)]
+        return interval(*sorted((k * one + (count - k) * other) / drawn(head_hits, k)[0] for k in pair))
+
     def of_other_draws(many=lambda count, pairs: count, weights=lambda kinds: (1, 1), cut=0.025):
         """Return an answer from so many sentences, each kind as often as it weighs, and `cut` off so at each end."""
 
@@ -367,6 +374,7 @@ def check_paired_interval(attempt):
         "rule_left_out": [ends(lambda head, rule, whole: head), ends(lambda head, rule, whole: rule)],
         "rule_minus_head": [turned(lambda low, high: (-high, -low)), turned(lambda low, high: (-low, -high))],
         "high_before_low": [turned(lambda low, high: (high, low))],
+        "sign_lost": [sign_lost],
         "sentences_weigh_the_same": [added(lambda n, h, r, count: (h - r) / n / count)],
         "drawn_apart": [two_intervals, low_from_low],
         "one_end_only": [

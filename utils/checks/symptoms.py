@@ -11,7 +11,7 @@ import torch
 
 from .answers import close
 
-# The name of an error that tells its cause: (type, a pattern in its text, name). The first that fits counts.
+# The name of an error that tells its cause: (type or types, a pattern in its text, name). The first that fits counts.
 ERRORS = [
     (TypeError, r"NoneType", "none_not_handled"),
     (AttributeError, r"'NoneType' object", "none_not_handled"),
@@ -56,11 +56,8 @@ ERRORS = [
         "two_dtypes",
     ),
     (IndexError, r"tensors used as indices must be", "two_dtypes"),
-    (
-        RuntimeError,
-        r"not implemented for '|only supported for|Subtraction, the `-` operator",
-        "wrong_dtype_for_this",
-    ),
+    ((TypeError, RuntimeError), r"boolean (subtract|negative)|Subtraction, the `-`", "true_minus_false"),
+    (RuntimeError, r"not implemented for '|only supported for", "wrong_dtype_for_this"),
     (RuntimeError, r"[Ii]nput dtype should be|could not infer output dtype", "wrong_dtype_for_this"),
     (TypeError, r"ufunc .* not supported", "wrong_dtype_for_this"),
     (TypeError, r"positional argument|unexpected keyword argument|missing \d+ required", "arguments_differ"),
