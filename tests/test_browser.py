@@ -829,7 +829,7 @@ def test_a_weight_is_shown_in_digits_where_a_token_is_pointed_at(show):
     token(page, "left", 3).hover()
     assert digits(page) == pytest.approx(ALL[1, [0, 2], 3].mean(0).tolist(), abs=0.0071)
     best = PIECES[ALL[1, [0, 2], 3].mean(0).argmax()]
-    assert f"attends most to: {best} " in page.locator("#said").inner_text()
+    assert f"attends most to: \u2068{best}\u2069 " in page.locator("#said").inner_text()
     page.mouse.move(5, 5)
     assert digits(page) == [] and len(lines(page)) > 36
 
@@ -886,6 +886,28 @@ def stroked(page, shape, colour=None):
     return found
 
 
+@pytest.mark.parametrize("tokens", [["שלום", "חתולים", "אני"], ["\u202eabc", "\u202edef", "g"]])
+@pytest.mark.parametrize("kind", ["head", "neuron"])
+def test_what_is_said_of_words_from_right_to_left_stands_in_order(show, kind, tokens):
+    bert = view_samples.small_bert()
+    views = {
+        "head": lambda: head_view(view_samples.weights(tokens=3), tokens),
+        "neuron": lambda: neuron_view(bert, inputs={"input_ids": torch.arange(3)[None]}, tokens=tokens),
+    }
+    page = show(views[kind]())
+    page.locator("#left text, #collapsed #leftText text").first.hover()
+    read = """said => {
+        const range = document.createRange();
+        return [...said.textContent.matchAll(/[0-9]\\.[0-9]+/g)].map(({ index, 0: number }) => {
+            range.setStart(said.firstChild, index);
+            range.setEnd(said.firstChild, index + number.length);
+            return range.getBoundingClientRect().left;
+        });
+    }"""
+    places = page.locator("#said").evaluate(read)
+    assert len(places) == 3 and places == sorted(places)
+
+
 def test_means_of_heads_and_of_layers(show):
     page = show(head_view(PIECED, PIECES))
     page.get_by_role("button", name="Mean of all heads").click()
@@ -897,9 +919,14 @@ def test_means_of_heads_and_of_layers(show):
     page = show(model_view(PIECED, PIECES))
     page.get_by_label("Means").check()
     assert page.locator("#vis .frame").count() == (3 + 1) * (4 + 1)
-    page.get_by_role("button", name="Layer index mean, head index 1.").click()
+    page.get_by_role("button", name="Mean of the layers, head index 1.").click()
     page.locator(".detail .token").nth(2).hover()
     assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
+    page.locator("#strength").fill("1")  # the picture stays open
+    page.locator(".detail .token").nth(2).hover()
+    assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
+    labels = [label.bounding_box() for label in page.locator("#vis > svg > text").all()]
+    assert all(box["x"] >= 0 and box["y"] >= 0 for box in labels)
 
 
 def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):

@@ -1,6 +1,7 @@
 """What the neuron view draws of many models, held against the weights that each returns under eager attention."""
 
 import base64
+import copy
 import functools
 from types import SimpleNamespace
 
@@ -248,7 +249,7 @@ def test_a_second_text_is_what_an_encoder_decoder_writes():
         panels = data_of(neuron_view(model, roberta_tokenizer(), "ab", text))["attention"]
         assert [panel["name"] for panel in panels] == kinds
         assert panels[0]["left_text"] == ["<s>", "a", "b", "</s>"]
-    panels = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde", show="cross"))["attention"]
+    panels = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde", show="Cross"))["attention"]
     assert panels[0]["name"] == "Cross" and panels[0]["right_text"] == ["<s>", "a", "b", "</s>"]
     assert panels[0]["left_text"] == ["</s>", "<s>", "c", "d", "e"]
 
@@ -256,6 +257,36 @@ def test_a_second_text_is_what_an_encoder_decoder_writes():
 def test_types_of_tokens_are_left_out_where_the_model_knows_none():
     model, *_ = family("DistilBert", "sdpa")
     assert len(data_of(neuron_view(model, Words(), "w5", "w6"))["attention"]) == 5
+
+
+def test_types_of_tokens_reach_a_model_in_what_is_around_it():
+    model, *_ = family("Bert", "sdpa")
+    plain, around = (
+        data_of(neuron_view(one, Words(), "w5", "w6"))["attention"]
+        for one in (model, torch.nn.DataParallel(model))
+    )
+    assert plain == around
+    single = data_of(neuron_view(model, Words(), "w5 w6"))["attention"]
+    assert plain[0]["queries"] != single[0]["queries"]
+    other, *_ = family("DistilBert", "sdpa")
+    assert len(data_of(neuron_view(torch.nn.DataParallel(other), Words(), "w5", "w6"))["attention"]) == 5
+
+
+class Noisy(torch.nn.Module):
+    """A model that draws random numbers whenever it runs, as ViTMAE does."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = Encoder(DATE_CONFIG)
+
+    def forward(self, input_ids):
+        return self.encoder(input_ids)[0] + torch.randn(())
+
+
+def test_a_model_that_draws_random_numbers_is_drawn_and_the_next_numbers_stay():
+    model = Noisy()
+    before = torch.random.get_rng_state()
+    assert catch(model, {"input_ids": SOURCE}) and torch.equal(before, torch.random.get_rng_state())
 
 
 def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
@@ -269,12 +300,14 @@ def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
     assert [stack.name for stack in catch(pair.decoder, inputs)] == ["Decoder", "Cross"]
 
 
-def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager():
-    """As of a pad on the left of a causal model."""
-    model, *_ = family("Llama", "eager")
-    inputs = {"input_ids": SOURCE, "attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1, 1]])}
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", ["Llama", "GPT2"])
+def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager(name, attention):
+    """As of pads on the left of a causal model. Under sdpa its output there is another, and is not compared."""
+    inputs = {"input_ids": SOURCE, "attention_mask": torch.tensor([[0, 0, 1, 1, 1, 1, 1]])}
     with torch.no_grad():
-        expected = torch.cat(model(**inputs, output_attentions=True).attentions)
+        expected = torch.cat(family(name, "eager")[0](**inputs, output_attentions=True).attentions)
+    model, *_ = family(name, attention)
     (panel,) = data_of(neuron_view(model, inputs=inputs, tokens=names(7)))["attention"]
     assert (drawn(panel) - expected).abs().max() < 1e-5
 
@@ -338,12 +371,35 @@ REFUSALS = [
     (lambda: neuron_view(*bart(), show="self"), "'encoder', 'decoder', 'cross'.*'self'"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}), "needs tokens"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs=SOURCE, tokens=names(7)), "inputs must be a dict"),
+    (lambda: of_bert_inputs(input_ids=SOURCE[0]), r"input_ids has the shape \(7,\)"),
+    (lambda: of_bert_inputs(input_ids=SOURCE.numpy()), 'type ndarray.*return_tensors="pt"'),
+    (lambda: of_bert_inputs(input_ids=SOURCE, past_key_values=object()), "past_key_values"),
+    (lambda: of_bert_inputs(sentence_a="ab", input_ids=SOURCE), "sentence_a would not be read"),
+    (
+        lambda: neuron_view(family("Bert", "sdpa")[0], Words(), "w5", tokens=["w5"]),
+        "tokens would not be read",
+    ),
+    (lambda: of_bert_inputs(input_ids=SOURCE, encoder_tokens=names(7)), "tokens is for a single stack"),
+    (lambda: neuron_view(*bart(), layer=9), "The encoder attention, which is shown first, has . layers"),
+    (lambda: neuron_view(beginless(), *bart()[1:]), "no decoder_start_token_id"),
     (lambda: require_page([huge()]), "13,107,200 numbers.*69 MB.*12,000,000"),
 ]
 
 
 def bart():
     return family("Bart", "sdpa")[0], roberta_tokenizer(), "ab", "cde"
+
+
+def beginless():
+    model = copy.deepcopy(family("Bart", "sdpa")[0])
+    model.config.decoder_start_token_id = None
+    return model
+
+
+def of_bert_inputs(sentence_a=None, encoder_tokens=None, **inputs):
+    model, *_ = family("Bert", "sdpa")
+    given = {"inputs": inputs, "tokens": names(7), "encoder_tokens": encoder_tokens}
+    return neuron_view(model, None, sentence_a, **given)
 
 
 def huge():

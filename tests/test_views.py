@@ -231,6 +231,10 @@ def test_words_are_those_of_the_tokenizer(bert):
         (["[CLS]", "##s", "a", "##b", "[SEP]", "##c"], [0, 1, 2, 2, 3, 4]),
         (["[CLS]", "a", "b", "[SEP]"], None),  # no token is only a part of a word
         (["▁a", "▁b"], None),
+        (["<s>", "Ġthe", "Ġca", "t", "<mask>", "s", "</s>"], [0, 1, 2, 2, 3, 4, 5]),
+        (["Ġthere", "s", "<|im_end|>", "Ċ", "<|im_start|>", "user", "Ċ", "Hi"], [0, 0, 1, 2, 3, 4, 5, 6]),
+        (["<0x41>", "▁a", "b", "<extra_id_0>"], [0, 1, 1, 2]),
+        (["▁a", "<0xC3>", "<0xA9>", "<0x0A>", "b"], [0, 0, 0, 1, 2]),
         (["##"], None),
         ([], None),
     ],
@@ -469,6 +473,20 @@ REFUSED = [
     ("above 1", lambda: head_view(same(1.002, 1, 2, 2), T[:2]), ValueError, "0 to 1"),
     ("below 0", lambda: head_view(same(-0.002, 1, 2, 2), T[:2]), ValueError, "0 to 1"),
     ("generate()", lambda: head_view([A, A], T), TypeError, "2 steps, as generate"),
+    (
+        "a step",
+        lambda: head_view([one[:, :, :1] for one in A], T),
+        ValueError,
+        r"1 query.*step of generate\(\)",
+    ),
+    ("complex numbers", lambda: head_view([one + 0j for one in A], T), TypeError, "real numbers"),
+    ("a set of tokens", lambda: head_view(A, {*T}), TypeError, "attention needs tokens"),
+    (
+        "heads as truths",
+        lambda: head_view(A, T, heads=torch.tensor([True] * 3)),
+        TypeError,
+        r"heads.*tensor\(True",
+    ),
     ("a layer", lambda: head_view(A[0], T), TypeError, r"\(1, 3, 4, 4\).*pass \[attn_weights\]"),
     (
         "MultiheadAttention",

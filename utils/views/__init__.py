@@ -179,13 +179,19 @@ def neuron_view(
     biases. Raises ValueError or TypeError when the arguments do not fit together, and names a model whose attention
     cannot be caught.
     """
+    texts = {"tokenizer": tokenizer, "sentence_a": sentence_a, "sentence_b": sentence_b}
+    made = {"tokens": tokens, "encoder_tokens": encoder_tokens, "decoder_tokens": decoder_tokens}
+    if spare := [name for name, value in (made if inputs is None else texts).items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(spare)} would not be read. Give tokenizer and sentences, or inputs and their tokens."
+        )
     if inputs is None:
         model, given = read_texts(model, tokenizer, sentence_a, sentence_b)
     else:
         given = read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens)
     stacks = catch(model, given.inputs)
     if show is not None:
-        first = [stack for stack in stacks if stack.name.lower() == show]
+        first = [stack for stack in stacks if stack.name.lower() == str(show).lower()]
         if not first:
             there = ", ".join(repr(stack.name.lower()) for stack in stacks)
             raise ValueError(f"show is one of {there} here, not {show!r}.")
@@ -196,8 +202,9 @@ def neuron_view(
     if given.sentence_b_start is not None:
         choices += sentence_choices(query_tokens, given.sentence_b_start)
     num_layers, num_heads = stacks[0].query.shape[:2]
-    layer = 0 if layer is None else read_index("layer", layer, num_layers)
-    head = 0 if head is None else read_index("head", head, num_heads)
+    whose = "model" if len(stacks) == 1 else f"{stacks[0].name.lower()} attention, which is shown first,"
+    layer = 0 if layer is None else read_index("layer", layer, num_layers, whose)
+    head = 0 if head is None else read_index("head", head, num_heads, whose)
     count, rows = len(query_tokens), max(max(stack.query.shape[2], stack.key.shape[2]) for stack in stacks)
     chosen = min(1, count - 1) if token is None else read_index("token", token, count)
     data = {"attention": choices, "layer": layer, "head": head, "chosen": token}

@@ -67,10 +67,10 @@ def catch(model, inputs):
     try:
         model.eval()
         with torch.no_grad():
-            expected = model(**inputs)
+            expected = _run(model, inputs)
             try:
                 with _catching(model) as calls:
-                    found = model(**inputs)
+                    found = _run(model, inputs)
             except Exception as error:  # as it is, the model ran
                 raise TypeError(_refusal(model, f"cannot run with its attention caught ({error})")) from error
     finally:
@@ -82,8 +82,15 @@ def catch(model, inputs):
         )
     stacks = _stacks(model, calls)
     calls.clear()  # transformers keeps the function that fills it
-    _require_same(model, _tensors(expected), _tensors(found))
+    _require_same(model, inputs, _tensors(expected), _tensors(found))
     return stacks
+
+
+def _run(model, inputs):
+    """Run the model, with the same random numbers each time, for models that draw some."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return model(**inputs)
 
 
 @contextmanager
@@ -281,9 +288,24 @@ def _require_every_layer(model, modules, paths):
             )
 
 
-def _require_same(model, expected, found):
-    """Refuse a model whose output changes when its attention is computed from what was caught."""
-    common = [(tensor, found[place]) for place, tensor in expected.items() if place in found]
+def _require_same(model, inputs, expected, found):
+    """Refuse a model whose output changes when its attention is computed from what was caught.
+
+    Padding is not compared: where every key is masked, each way of attending has its own answer.
+    """
+    masks = [
+        part.bool() for name, part in inputs.items() if name.endswith("attention_mask") and part.dim() == 2
+    ]
+
+    def without_padding(tensor):
+        mask = next((mask for mask in masks if mask.shape == tensor.shape[:2]), ...)
+        return tensor[mask]
+
+    common = [
+        (without_padding(tensor), without_padding(found[place]))
+        for place, tensor in expected.items()
+        if place in found
+    ]
     common = [pair for pair in common if pair[0].is_floating_point() and pair[0].numel()]
     if not common:
         raise TypeError(

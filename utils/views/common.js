@@ -134,13 +134,15 @@ const ticked = (id) => Boolean(byId(id) && byId(id).checked);
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
+// A text between others. What is written from right to left, or says that it is, turns nothing round beside it.
+const isolate = (text) => `\u2068${text || "empty"}\u2069`;
 const nameOf = ({ text, pieces }) => `${text || "empty"}, index ${pieces[0]}`;
 
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
 function sayWeights(line, isQuery, others, weights, of) {
   const best = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
-  const list = best.map((i) => `${others[i].text || "empty"} ${weights[i].toFixed(2)}`).join(", ");
-  say(`${nameOf(line)}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
+  const list = best.map((i) => `${isolate(others[i].text)} ${weights[i].toFixed(2)}`).join(", ");
+  say(`${nameOf({ ...line, text: isolate(line.text) })}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
 }
 function note() {
   const hidden = "What is hidden keeps its share: the weights that are left add up to less than 1.";

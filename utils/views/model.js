@@ -3,17 +3,20 @@
 // grid beneath bertviz's drawing, those of the opened picture above it.
 
 const DIGITS = 44; // the width of the column of weights, on either side of the opened picture
-const AXIS = HEADING_TEXT_SIZE + HEADING_PADDING + TEXT_SIZE + TEXT_PADDING;
+let AXIS; // the width of the labels before the rows, and above the columns
 let left, right; // the lines of text
 let pictures; // the small pictures, row by row
 let opened = null; // {row, column, ink, sides, tokens}: which is opened, and what was drawn for it
 const weightsAt = ({ row, column }) => weightsOf(choiceNow(), left, right, row, column);
 
 function draw() {
+  const again = opened && [opened.row, opened.column];
   close();
   DIV_WIDTH = widthOfPage();
   [left, right] = ["left", "right"].map((side) => linesOf(choiceNow(), side));
   const mean = ticked("mean") ? ["mean"] : [];
+  HEADING_PADDING = ticked("mean") ? 24 : 5; // the word is wider than an index
+  AXIS = HEADING_TEXT_SIZE + HEADING_PADDING + TEXT_SIZE + TEXT_PADDING;
   config.layers = [...view.include_layers, ...mean];
   config.heads = [...view.include_heads, ...mean];
   config.totalHeads = Math.max(view.total_heads, config.heads.length);
@@ -24,6 +27,8 @@ function draw() {
   render();
   drawGrid();
   nameParts();
+  const [row, column] = again || [];
+  if (row < config.layers.length && column < config.heads.length) send(pictureOf(row, column), "click");
 }
 // The frame of a small picture, and above it what takes the click.
 function renderThumbnailAttn(x, y, at, row, column) {
@@ -105,7 +110,8 @@ function renderDetail(at, row, column, group) {
 // What `watch` does here.
 function highlightSelection() {}
 function unhighlightSelection() {}
-const titleOf = (row, column) => `layer index ${config.layers[row]}, head index ${config.heads[column]}`;
+const named = (what, index) => (index === "mean" ? `mean of the ${what}s` : `${what} index ${index}`);
+const titleOf = (row, column) => `${named("layer", config.layers[row])}, ${named("head", config.heads[column])}`;
 function close() {
   if (!opened) return;
   letGo(opened.sides, opened.tokens);
@@ -115,15 +121,16 @@ function close() {
   opened = null;
   say("");
 }
+const pictureOf = (row, column) => pictures[row * config.heads.length + column];
 function nameParts() {
   const [svg] = find("#vis > svg");
-  find(":scope > text", svg).forEach((text) => {
-    text.textContent = text.textContent.replace(/^(Head|Layer)s$/, "$1 (index)");
-  });
+  const labels = find(":scope > text", svg);
+  labels.forEach((text) => (text.textContent = text.textContent.replace(/^(Head|Layer)s$/, "$1 (index)")));
+  fit(labels.filter((text) => text.hasAttribute("transform")), config.divHeight - AXIS);
   pictures = find(":scope > g > rect:last-of-type", svg);
   const name = (_, i) => {
     const title = titleOf(Math.floor(i / config.heads.length), i % config.heads.length);
-    return `L${title.slice(1)}. Enter opens or closes it.`;
+    return `${title[0].toUpperCase()}${title.slice(1)}. Enter opens or closes it.`;
   };
   reach(pictures, name, (picture) => ({ press: () => send(picture, "click") }), config.heads.length);
 }
@@ -136,7 +143,7 @@ document.addEventListener("keydown", ({ key }) => {
     letGo(opened.sides, opened.tokens);
     return;
   }
-  pictures[opened.row * config.heads.length + opened.column].focus();
+  pictureOf(opened.row, opened.column).focus();
   close();
 });
 onChange(draw);

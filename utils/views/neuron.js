@@ -50,7 +50,7 @@ function dress(svg) {
   const [open, closed] = ["#expanded", "#collapsed"].map((group) => svg.select(group));
   const { name, right_text: right, left_text: left } = choiceNow();
   const size = config.vectorSize;
-  const where = [`layer ${config.layer}, head ${config.head}`, name === "All" ? "(index)" : `(index), ${name}`];
+  const where = [`layer ${config.layer}, head ${config.head}`, name === "All" ? "(index)" : `(index), ${name.replace(/Sentence /g, "")}`];
   const [first, second] = isNarrow() ? where[0].split(", ") : where;
   write(svg, "where", [first], 2, 18, "start", 13);
   write(svg, "where", [second], 2, 36, "start", isNarrow() ? 13 : 11);
@@ -145,7 +145,7 @@ function showComputation(svg, row) {
   svg.selectAll("#product .vector").style("opacity", seen);
   svg.selectAll(".dotproduct").style("opacity", seen);
   svg.selectAll(".masked text").style("opacity", (_, column) => (hidden[column] ? 0.6 : 0));
-  svg.selectAll(".score text").text((_, column) => (hidden[column] ? "" : scores[column].toFixed(2)));
+  svg.selectAll(".score text").text((_, column) => (hidden[column] ? "" : short(scores[column])));
   svg.selectAll(".weight text").text((_, column) => weights[column].toFixed(3));
 }
 
@@ -228,22 +228,24 @@ function reachTokens(tokens, others) {
 // ---- what is pointed at, in a line that a screen reader says
 
 let dimension = null;
+// A score in at most five signs; what is nearly 0 has no sign.
+const short = (score) => (Math.abs(score) < 99.995 ? (Math.round(score * 100) / 100 + 0).toFixed(2) : score.toFixed(0));
 const number = (value) => value.toFixed(3).replace("-", "\u2212");
 function strongest(row) {
   const panel = choiceNow(), weights = of(panel.attn)[row];
   const order = d3.range(weights.length).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
-  const each = order.map((column) => `${panel.right_text[column]} ${number(weights[column])}`);
-  return `${panel.left_text[row]} attends most to ${each.join(", ")}`;
+  const each = order.map((column) => `${isolate(panel.right_text[column])} ${number(weights[column])}`);
+  return `${isolate(panel.left_text[row])} attends most to ${each.join(", ")}`;
 }
 // Mark a dimension of all vectors, and say its numbers for one key.
 function mark(index, column) {
   const panel = choiceNow(), key = of(panel.keys)[column][index];
   d3.selectAll(".dimension").style("opacity", 1).selectAll("rect")
     .attr("x", ([start]) => start + (index * MATRIX_WIDTH) / config.vectorSize);
-  let text = `dimension ${index} (index): key ${panel.right_text[column]} ${number(key)}`;
+  let text = `dimension ${index} (index): key ${isolate(panel.right_text[column])} ${number(key)}`;
   if (config.index !== null) {
     const query = of(panel.queries)[config.index][index];
-    text += `, query ${panel.left_text[config.index]} ${number(query)}, product ${number(query * key)}`;
+    text += `, query ${isolate(panel.left_text[config.index])} ${number(query)}, product ${number(query * key)}`;
   }
   say(text);
 }
@@ -263,7 +265,7 @@ function point(target) {
     mark(dimension, row);
   } else {
     mark(dimension, 0);
-    say(`dimension ${dimension} (index): query ${choiceNow().left_text[row]} ${number(of(choiceNow().queries)[row][dimension])}`);
+    say(`dimension ${dimension} (index): query ${isolate(choiceNow().left_text[row])} ${number(of(choiceNow().queries)[row][dimension])}`);
   }
 }
 

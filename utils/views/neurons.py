@@ -4,6 +4,7 @@ import base64
 import inspect
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from .panels import read_tokens
@@ -68,10 +69,26 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
     _require_model(model)
     if not isinstance(inputs, dict) and not hasattr(inputs, "keys"):
         raise TypeError(f"inputs must be a dict of what the model takes, not {type(inputs).__name__}.")
+    if inputs.get("past_key_values") is not None:
+        raise ValueError(
+            "inputs hold past_key_values, which the run would change. Pass the whole text without them."
+        )
+    for name, part in inputs.items():
+        if isinstance(part, list | np.ndarray):
+            raise TypeError(
+                f"{name} in inputs is of the type {type(part).__name__}; a model takes tensors, with a batch of one. "
+                'A tokenizer makes them with return_tensors="pt".'
+            )
+    if (ids := inputs.get("input_ids")) is not None and ids.dim() != 2:
+        raise ValueError(f"input_ids has the shape {tuple(ids.shape)}; a model takes (1, tokens).")
     batch = max((len(part) for part in inputs.values() if getattr(part, "ndim", 0) > 1), default=1)
     if batch > 1:
         raise ValueError(
             f"inputs hold a batch of {batch}, and a view shows one. Pass one text, without padding."
+        )
+    if tokens is not None and (encoder_tokens is not None or decoder_tokens is not None):
+        raise ValueError(
+            "tokens is for a single stack, encoder_tokens and decoder_tokens for an encoder-decoder."
         )
     if tokens is not None:
         encoder_tokens = decoder_tokens = tokens
@@ -79,7 +96,7 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
     decoder_tokens = read_tokens(decoder_tokens, "tokens or decoder_tokens", "neuron_view with inputs")
     for texts in (encoder_tokens, decoder_tokens):
         _require_few(len(texts))
-    return Reading(_on_device(model, inputs), encoder_tokens, decoder_tokens)
+    return Reading(_on_device(model, inputs), prettify(encoder_tokens), prettify(decoder_tokens))
 
 
 def pack(stack, query_tokens, key_tokens):
@@ -159,7 +176,11 @@ def _decoder_ids(model, target_ids):
     if hasattr(model, "prepare_decoder_input_ids_from_labels"):
         return model.prepare_decoder_input_ids_from_labels(target_ids)
     start = getattr(model.config, "decoder_start_token_id", None)
-    start = model.config.pad_token_id if start is None else start
+    if start is None:
+        raise ValueError(
+            f"The config of {type(model).__name__} has no decoder_start_token_id, with which its decoder would begin. "
+            "Load the model with its head (for conditional generation), or pass inputs with decoder_input_ids."
+        )
     return torch.cat([torch.full_like(target_ids[:, :1], start), target_ids[:, :-1]], dim=1)
 
 
@@ -176,8 +197,14 @@ def _sentence_b_start(inputs):
 
 
 def _known(model, inputs):
-    """Return what the tokenizer made without the types of tokens, where the model knows none; where the model is."""
-    known = inspect.signature(model.forward).parameters
+    """Return what the tokenizer made without the types of tokens, where the model knows none; where the model is.
+
+    What is around a model (torch.compile, DataParallel) hands on whatever it gets, so the parts in it are asked.
+    """
+    known = dict(inspect.signature(model.forward).parameters)
+    if any(one.kind is one.VAR_POSITIONAL for one in known.values()):
+        for part in model.modules():
+            known |= inspect.signature(part.forward).parameters
     return _on_device(model, {k: v for k, v in inputs.items() if k != "token_type_ids" or k in known})
 
 

@@ -118,7 +118,7 @@ def menu(name, label, choices=()):
 def make_controls(panels, mean):
     """Return the HTML of what changes the drawing. mean: whether the means of heads and of layers can be added."""
     sides = [value for panel in panels for value in panel.sides.items()]
-    special = sorted({panel_token for panel in panels for panel_token in _special(panel)})
+    special = dict.fromkeys(token for panel in panels for token in _special(panel))
     ticks = [("mean", "Means")] if mean else []
     ticks += [("words", "Words")] if any(name.endswith("_words") for name, _ in sides) else []
     ticks += [("hide", f"Hide {', '.join(special)}")] if special else []

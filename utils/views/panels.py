@@ -19,6 +19,8 @@ NO_WEIGHTS = (
     'Load it with attn_implementation="eager" and call it with output_attentions=True.'
 )
 
+ONCE_MORE = "Run the model once more, on the whole text: model(output_ids, output_attentions=True)."
+
 
 @dataclass
 class Panel:
@@ -100,11 +102,12 @@ def _read_weights(attention, name):
         isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
     ):
         raise TypeError(
-            f"{name} holds a list of layers for each of {len(attention)} steps, as generate() returns it. Run the "
-            "model once more, on the whole text: model(output_ids, output_attentions=True)."
+            f"{name} holds a list of layers for each of {len(attention)} steps, as generate() returns it. {ONCE_MORE}"
         )
-    if not all(isinstance(layer, torch.Tensor) for layer in attention):
-        raise TypeError(f"{name} holds one tensor a layer: pass outputs.{name}s as it is.")
+    if not all(isinstance(layer, torch.Tensor) and not layer.is_complex() for layer in attention):
+        raise TypeError(
+            f"{name} must hold a tensor of PyTorch with real numbers for each layer: pass outputs.{name}s as it is."
+        )
     shapes = [tuple(layer.shape) for layer in attention]
     if len(shapes[0]) != 4:
         raise ValueError(
@@ -138,15 +141,17 @@ def _of_one_layer(weights):
         return "nn.MultiheadAttention returns it like this for one layer: pass [attn_weights]."
     if weights.dim() == 3:
         return (
-            "nn.MultiheadAttention returns its weights like this: ask it for every head with "
-            "average_attn_weights=False and pass [attn_weights], or pass the mean as [attn_weights[:, None]]."
+            "nn.MultiheadAttention returns its weights like this. The mean of its heads, in a batch: ask for every "
+            "head with average_attn_weights=False, or pass [attn_weights[:, None]]. "
+            "Those of every head, without a batch: pass [attn_weights[None]]."
         )
-    return "Pass outputs.attentions as it is."
+    return "Pass outputs.attentions as it is, or a matrix of nn.MultiheadAttention as [attn_weights[None, None]]."
 
 
 def read_tokens(tokens, name, attention_name):
     """Return a list of texts. Raises TypeError for what is none."""
-    texts = list(tokens) if hasattr(tokens, "__iter__") and not isinstance(tokens, str) else [None]
+    in_order = hasattr(tokens, "__iter__") and not isinstance(tokens, str | set | frozenset)
+    texts = list(tokens) if in_order else [None]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(
             f"{attention_name} needs {name}: a list of strings, one for each position. "
@@ -156,12 +161,12 @@ def read_tokens(tokens, name, attention_name):
     return texts
 
 
-def read_index(name, index, count):
-    """Return an index of `count` layers, heads or tokens as an int."""
+def read_index(name, index, count, whose="model"):
+    """Return an index of `count` layers, heads or tokens as an int. whose: what has so many layers and heads."""
     index = _whole(name, index)
     if not 0 <= index < count:
         what = next(what for what in ("layer", "head", "token") if what in name) + "s"
-        there = "The text" if what == "tokens" else "The model"
+        there = "The text" if what == "tokens" else f"The {whose}"
         raise ValueError(
             f"{name}: index {index} is out of range. {there} has {count} {what}, with indices 0 to {count - 1}."
         )
@@ -193,7 +198,8 @@ def read_sentence_b_start(start, count):
 def _whole(name, index):
     """Return an index as an int. A bool is none, nor is a tensor of several numbers."""
     try:
-        return operator.index(index if not isinstance(index, bool) else None)
+        is_truth = isinstance(index, bool) or getattr(index, "dtype", None) is torch.bool
+        return operator.index(None if is_truth else index)
     except TypeError:
         raise TypeError(f"{name} takes whole numbers, not {index!r}. Indices are 0-based.") from None
 
@@ -215,9 +221,11 @@ def _require_token_count(shape, tokens, name):
     counts = [len(names) for names in tokens.values()]
     if shape[2:] != (counts[0], counts[-1]):
         there = " and ".join(f"{len(names)} {argument}" for argument, names in tokens.items())
+        do = "Take both from the same input, with its special tokens."
+        if shape[2] == 1:
+            do = f"One query may be one step of generate(). {ONCE_MORE}"
         raise ValueError(
-            f"{name} has {shape[2]} query and {shape[3]} key positions, but there are {there}. "
-            "Take both from the same input, with its special tokens."
+            f"{name} has {shape[2]} query and {shape[3]} key positions, but there are {there}. {do}"
         )
     if max(counts) > MOST_TOKENS:
         shorter = " and ".join(f"{argument}[:{SMOOTH_TOKENS}]" for argument in tokens)

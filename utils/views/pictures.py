@@ -88,7 +88,18 @@ def draw_grid(panel, layers, heads, total_heads):
     for column, head in enumerate(heads):
         sheet.add(Text(38 + width * (column + 0.5), 34, str(head), SIZE, "center"))
     sheet.add(Text(38 + width * len(heads) / 2, 15, "Head (index)", SIZE, "center", "bold"))
-    sheet.add(Text(15, 38 + height * len(layers) / 2, "Layer (index)", SIZE, "center", "bold", upwards=True))
+    sheet.add(
+        Text(
+            15,
+            38 + height * len(layers) / 2,
+            "Layer (index)",
+            SIZE,
+            "center",
+            "bold",
+            upwards=True,
+            room=height * len(layers),
+        )
+    )
     return sheet
 
 
@@ -185,8 +196,13 @@ def _draw_score(y, score):
     return (
         Box(SCORE, y, 22, 22, colour, tanh(abs(score) / 4)),
         *edges,
-        Text(SCORE + 28, y + 16, f"{score:.2f}", 12),
+        Text(SCORE + 28, y + 16, _short(score), 12),
     )
+
+
+def _short(score):
+    """Return a score in at most five signs, as `short` of the page."""
+    return f"{round(float(score), 2) + 0:.2f}" if abs(score) < 99.995 else f"{score:.0f}"
 
 
 def _draw_vector(x, y, numbers, border=20):

@@ -1,9 +1,13 @@
 """What the text of a token says: how it is shown, which word it belongs to, and whether a tokenizer has added it."""
 
+import re
+
 MARKS = ("Ġ", "▁")  # before the first token of a word, in byte-level BPE and in SentencePiece
 ENDING = "</w>"  # after the last token of a word, in the BPE of GPT-1 and XLM
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<cls>", "<sep>", "<pad>", "<s>", "</s>", "<bos>", "<eos>"}
-SPECIAL |= {"<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"}
+BETWEEN_BARS = re.compile(r"<\|.*\|>")  # <|endoftext|>, <|im_start|>, ...
+NO_PIECE = re.compile(r"\[[A-Z]+\]|<(?!0x)[\w/]+>")  # [MASK], <mask>, <extra_id_0>; but <0x0A> is a byte
+NEW_LINES = re.compile(r"Ċ+|<0x0A>")  # as byte-level BPE and as SentencePiece write them
 
 
 def prettify(tokens):
@@ -35,11 +39,20 @@ def word_numbers(tokens):
             begins = token.startswith(MARKS)
         else:
             begins = before is None or before.endswith(ENDING)
-        begins = begins or not numbers or token in SPECIAL or before in SPECIAL
+        begins = begins or before is None or any(map(_is_alone, (before, token)))
         numbers.append((numbers[-1] if numbers else -1) + begins)
     return numbers if numbers and numbers[-1] < len(tokens) - 1 else None
 
 
 def special_indices(tokens):
     """Return the indices of the tokens that a tokenizer adds, such as [CLS]."""
-    return [index for index, token in enumerate(tokens) if token in SPECIAL]
+    return [index for index, token in enumerate(tokens) if _is_special(token)]
+
+
+def _is_special(token):
+    return token in SPECIAL or bool(BETWEEN_BARS.fullmatch(token))
+
+
+def _is_alone(token):
+    """Whether a token is a word by itself, whatever stands beside it."""
+    return _is_special(token) or any(kind.fullmatch(token) for kind in (NO_PIECE, NEW_LINES))
