@@ -56,7 +56,7 @@ class RotaryAttention(LayerAttention):
 class RelativeAttention(LayerAttention):
     """`LayerAttention` with a learned number, for each head and each distance, added to the scores.
 
-    The distance is key minus query, and beyond `max_distance` all share one number: Shaw et al. 2018, in the
+    The distance is key minus query, and beyond `max_distance` each side shares one number: Shaw et al. 2018, in the
     form of Raffel et al. 2020 (T5), where all layers share one table. Here each has its own.
     """
 
