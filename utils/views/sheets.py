@@ -48,7 +48,9 @@ class Sheet:
         for shape in self.shapes:
             if not isinstance(shape, Text):
                 shape.paint(image, self.sharpness)
-        picture = Image.fromarray((image * 255 + 0.5).astype(np.uint8))
+        image *= 255
+        image += 0.5
+        picture = Image.fromarray(image.astype(np.uint8))
         for text in texts:
             text.paint(picture, self.sharpness)
         if picture.getcolors(FEW):
@@ -58,7 +60,8 @@ class Sheet:
             picture = picture.point(STEPS * 3)
             effort = {"compress_type": zlib.Z_RLE}  # half the time of level 4, for the same size
         file = io.BytesIO()
-        picture.save(file, "PNG", **effort)
+        file.name = "view.png"  # by its name PIL loads what writes this format alone
+        picture.save(file, **effort)
         return file.getvalue()
 
     def vector(self, kind):
@@ -198,7 +201,9 @@ class Text:
 
     @property
     def fitted(self):
-        """The size at which the text is no wider than its room."""
+        """The size at which the text is no wider than its room. Hardly any sign is wider than high."""
+        if len(self.shown) * self.size <= self.room:
+            return self.size
         return self.size * min(1, self.room / max(1, _font(self.style, self.size).getlength(self.shown)))
 
     @property
