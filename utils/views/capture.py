@@ -13,6 +13,9 @@ import torch
 
 NAME = "caught_for_a_view"  # under which transformers knows the attention function
 MASKED = torch.finfo(torch.float32).min  # in place of a score: may not be attended to
+LOW = (
+    -9000
+)  # what is added to a score below this masks it: models have numbers of their own, -10,000 or below
 
 
 @dataclass
@@ -82,7 +85,7 @@ def catch(model, inputs):
         )
     stacks = _stacks(model, calls)
     calls.clear()  # transformers keeps the function that fills it
-    _require_same(model, inputs, _tensors(expected), _tensors(found))
+    _require_same(model, stacks, _tensors(expected), _tensors(found))
     return stacks
 
 
@@ -239,7 +242,7 @@ def _stack_added(added, query, key):
     added = [query.new_zeros(sizes) if one is None else one.double().cpu() for one in added]
     heads = max(one.shape[-3] if one.dim() > 2 else 1 for one in added)
     added = torch.cat([one.expand(1, heads, *sizes) for one in added])  # (layers, heads or 1, query, key)
-    masked = added < -9000  # every model has a low number of its own, -10,000 or below
+    masked = added < LOW
     masked &= ~masked.all(dim=-1, keepdim=True)
     added = added.masked_fill(masked, MASKED).clamp(min=MASKED)
     return added if added.any() else None
@@ -288,24 +291,18 @@ def _require_every_layer(model, modules, paths):
             )
 
 
-def _require_same(model, inputs, expected, found):
+def _require_same(model, stacks, expected, found):
     """Refuse a model whose output changes when its attention is computed from what was caught.
 
-    Padding is not compared: where every key is masked, each way of attending has its own answer.
+    A query that may attend to no key, as a pad on the left, is not compared: each way of attending has its own answer.
     """
-    masks = [
-        part.bool() for name, part in inputs.items() if name.endswith("attention_mask") and part.dim() == 2
-    ]
+    masked = [stack.added < LOW for stack in stacks if stack.added is not None]
+    compared = [~each.all(dim=-1).flatten(0, 1).any(dim=0)[None] for each in masked]  # (1, query)
 
-    def without_padding(tensor):
-        mask = next((mask for mask in masks if mask.shape == tensor.shape[:2]), ...)
-        return tensor[mask]
+    def cut(tensor):
+        return tensor[next((each for each in compared if each.shape == tensor.shape[:2]), ...)]
 
-    common = [
-        (without_padding(tensor), without_padding(found[place]))
-        for place, tensor in expected.items()
-        if place in found
-    ]
+    common = [(cut(tensor), cut(found[place])) for place, tensor in expected.items() if place in found]
     common = [pair for pair in common if pair[0].is_floating_point() and pair[0].numel()]
     if not common:
         raise TypeError(

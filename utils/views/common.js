@@ -96,7 +96,6 @@ function clear(ink) {
   ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
   ink.fillRect(-99, 0, 1e5, 1e5);
 }
-const FAINTEST = 1 / 512; // what is less opaque is not seen on a canvas
 // Draw a line from the middle of a row, at the left, to that of another, at the right.
 function drawLine(ink, opacity, row, column, { left, right, top, step }) {
   ink.globalAlpha = Math.min(1, opacity);
@@ -108,7 +107,7 @@ function drawLine(ink, opacity, row, column, { left, right, top, step }) {
 // Draw a line for each weight. They come row by row, so many columns in each. The faint ones are drawn first: in the 255
 // steps of a canvas they would be lost on the strong ones.
 function drawLines(ink, weights, columns, colour, power, place) {
-  const seen = [...weights.keys()].filter((i) => weights[i] ** power >= FAINTEST).sort((i, j) => weights[i] - weights[j]);
+  const seen = [...weights.keys()].filter((i) => weights[i] ** power >= view.faintest).sort((i, j) => weights[i] - weights[j]);
   ink.strokeStyle = colour;
   seen.forEach((i) => drawLine(ink, weights[i] ** power, Math.floor(i / columns), i % columns, place));
 }

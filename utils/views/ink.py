@@ -19,6 +19,7 @@ COLOURS = (
     "#e400fc",  # magenta
 )
 LINE = 2  # the width of a line, in pixels of the page
+FAINTEST = 1 / 512  # what is less opaque is not drawn: a canvas would not show it
 
 
 def colour(index):

@@ -2,8 +2,8 @@
 
 bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
 from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 is in the page, the few calls
-of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js`,
-`neuron.js` or `vectors.js` takes the place of bertviz's function of that name: so lines come to lie on a canvas.
+of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js` or
+`neuron.js` takes the place of bertviz's function of that name: this is how lines come to lie on a canvas.
 """
 
 import base64
@@ -92,6 +92,7 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
         "colours": ink.COLOURS,
         "strengths": [ink.opening_strength(heads) for heads in (1, 2)],
         "line": ink.LINE,
+        "faintest": ink.FAINTEST,
         "display_mode": display_mode,
     }
     parts = {

@@ -88,18 +88,8 @@ def draw_grid(panel, layers, heads, total_heads):
     for column, head in enumerate(heads):
         sheet.add(Text(38 + width * (column + 0.5), 34, str(head), SIZE, "center"))
     sheet.add(Text(38 + width * len(heads) / 2, 15, "Head (index)", SIZE, "center", "bold"))
-    sheet.add(
-        Text(
-            15,
-            38 + height * len(layers) / 2,
-            "Layer (index)",
-            SIZE,
-            "center",
-            "bold",
-            upwards=True,
-            room=height * len(layers),
-        )
-    )
+    rows = height * len(layers)
+    sheet.add(Text(15, 38 + rows / 2, "Layer (index)", SIZE, "center", "bold", upwards=True, room=rows))
     return sheet
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
+from .ink import FAINTEST
 from .strokes import draw_box, draw_cells, draw_fan
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
-FAINTEST = 1 / 512  # the page does not draw what is less opaque
 FINE = 4  # letters are drawn so many times larger than they are shown
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
@@ -201,8 +201,8 @@ class Text:
 
     @property
     def fitted(self):
-        """The size at which the text is no wider than its room. Hardly any sign is wider than high."""
-        if len(self.shown) * self.size <= self.room:
+        """The size at which the text is no wider than its room."""
+        if len(self.shown) * self.size <= self.room:  # letters are hardly wider than high
             return self.size
         return self.size * min(1, self.room / max(1, _font(self.style, self.size).getlength(self.shown)))
 

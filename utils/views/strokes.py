@@ -91,7 +91,7 @@ def _sum_logs(opacities, left, right, top, step, width):
     # A profile is cut into blocks of a step each: so many at most, and fewer in most columns.
     most = int(np.ceil(2 * reach.max(initial=0) / step)) + 1
     windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
-    logs = torch.from_numpy(np.empty((len(along), step, count * heads), np.float32))
+    logs = torch.empty(len(along), step, count * heads, dtype=torch.float32, device="cpu")
     for now in _few(len(along), len(slope) * most * (count * heads + 4 * step)):
         middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
         block = np.floor((middle - reach) / step).astype(int)[..., None] + np.arange(most)

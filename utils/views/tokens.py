@@ -38,7 +38,7 @@ def word_numbers(tokens):
         elif marks:
             begins = token.startswith(MARKS)
         else:
-            begins = before is None or before.endswith(ENDING)
+            begins = (before or "").endswith(ENDING)
         begins = begins or before is None or any(map(_is_alone, (before, token)))
         numbers.append((numbers[-1] if numbers else -1) + begins)
     return numbers if numbers and numbers[-1] < len(tokens) - 1 else None
