@@ -1,6 +1,8 @@
 """What a check says of a mistake without a name: the input, what is right so far, and what to look at."""
 
+import inspect
 import re
+from contextlib import suppress
 
 import torch
 
@@ -19,6 +21,26 @@ def in_short(value):
         return ""
     text = repr(value) if isinstance(value, str) else re.sub(r"(\d)\.0\b", r"\1", repr(value))
     return "" if len(text) > 60 or re.search(r"\d\.\d{3}|tensor\(| at 0x", text) else text
+
+
+def tried_with(attempt, inputs):
+    """Return a sentence with the inputs that are short, by the names that the learner gave them, or nothing."""
+    names = [""] * len(inputs or ())
+    with suppress(Exception):  # no signature
+        function = attempt.forward if isinstance(attempt, type) else attempt
+        named = [part for part in inspect.signature(function).parameters.values() if part.name != "self"]
+        named = [part.name for part in named if part.kind < part.VAR_POSITIONAL]
+        names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
+    told = [
+        (name + text, value)
+        for name, value in zip(names, inputs or (), strict=True)
+        if (text := in_short(value))
+    ]
+    tensors = [value for value in inputs or () if isinstance(value, torch.Tensor)]
+    if any(not in_short(value) for value in tensors):  # one tensor of many says little
+        told = [(text, value) for text, value in told if not isinstance(value, torch.Tensor)]
+    told = [text for text, _ in told]
+    return f"Tried with {', '.join(told)}. " if told and len(", ".join(told)) < 120 else ""
 
 
 def right_so_far(told, trials):

@@ -1,12 +1,15 @@
 """Running an attempt: on copies of the inputs, in a thread that is stopped, and telling a stub and an error apart."""
 
+import ast
 import contextvars
 import ctypes
-import dis
+import inspect
 import linecache
 import random
 import re
+import textwrap
 import threading
+import time
 import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,23 +20,20 @@ import torch
 from torch import nn
 
 from .answers import first_difference
+from .words import COURSE
 
-COURSE = Path(__file__).parents[2]
-LIMIT = 10.0  # seconds that an attempt may take
-
-
-class Stopped(SystemExit):
-    """Thrown into the thread of an attempt that takes too long."""
+LIMIT = 10.0  # seconds of computing that an attempt may take
+PATIENCE = 3  # so many times the limit may pass on the clock: it may wait for other programs, or sleep
 
 
 class Ran(NamedTuple):
-    """What running an attempt gave: (inputs, result) of each trial that ended well, and what went wrong."""
+    """What running an attempt gave: (place of a trial, result) of each that ended well, and what went wrong."""
 
     results: list
     error: BaseException | None
     timed_out: bool
     changed: str | None
-    failed: tuple | None  # the inputs of the error
+    failed: int | None  # the place of the trial that raised the error
 
 
 @contextmanager
@@ -59,45 +59,58 @@ def run_attempt(function, trials, dtype=torch.float32):
     A thread works on every system, in a notebook, and beside other threads; no signal handler is touched. What
     cannot be stopped from outside (a long call into C) is left behind and ends with the process.
     """
-    results, errors, changed = [], [], []
-
-    def one(inputs):
-        given = [copied(value) for value in inputs]
-        try:
-            results.append((inputs, kept(function(*given))))
-        except Stopped:
-            raise
-        except BaseException as error:  # the other trials may still show what is wrong
-            errors.append((error, inputs))
-        changed.extend(filter(None, map(what_changed, given, inputs)))
+    results, errors, changed, stopping = [], [], [], threading.Event()
 
     def work():
-        with suppress(Stopped):
-            for inputs in trials:
-                one(inputs)
+        with suppress(SystemExit):
+            for place, inputs in enumerate(trials):
+                given = [copied(value) for value in inputs]
+                try:
+                    results.append((place, kept(function(*given))))
+                except BaseException as error:  # the other trials may still show what is wrong
+                    if stopping.is_set():
+                        return
+                    errors.append((error, place))
+                changed.extend(filter(None, map(what_changed, given, inputs)))
 
     with steady(dtype):
         # In a copy of this context, so that what the attempt prints lands under the cell that asked.
         thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
         thread.start()
         try:
-            thread.join(LIMIT)
+            wait_for(thread)
         finally:
             timed_out = thread.is_alive()
+            stopping.set()
             stop_thread(thread)
     error, failed = errors[0] if errors and not timed_out else (None, None)
     return Ran(list(results), error, timed_out, changed[0] if changed else None, failed)
 
 
+def wait_for(thread):
+    """Return when a thread has ended, or has computed for LIMIT seconds, or has had PATIENCE times that by the clock.
+
+    Where a system cannot tell how long another thread computed, the clock alone decides.
+    """
+    start, used = time.monotonic(), None
+    with suppress(AttributeError, OSError):
+        used = time.pthread_getcpuclockid(thread.ident)
+    while thread.is_alive() and time.monotonic() - start < LIMIT * PATIENCE:
+        thread.join(min(0.05, LIMIT))
+        with suppress(OSError):  # it has ended
+            if used is not None and thread.is_alive() and time.clock_gettime(used) > LIMIT:
+                return
+
+
 def stop_thread(thread):
-    """Throw `Stopped` into a thread that still runs: many times, as an `except` around all may swallow it.
+    """Throw SystemExit into a thread that still runs: many times, as an `except` around all may swallow it.
 
     A loop that swallows every one goes on until the process ends. The verdict does not wait for it.
     """
     for _ in range(50):
         if not thread.is_alive():
             return
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
         thread.join(0.02)
 
 
@@ -123,18 +136,6 @@ def kept(value):
     return value
 
 
-def is_stub(error):
-    """Say whether an error is a NotImplementedError of a `raise` in the learner's own code, not one of PyTorch."""
-    if not isinstance(error, NotImplementedError):
-        return False
-    last = error.__traceback__
-    while last.tb_next:
-        last = last.tb_next
-    code = last.tb_frame.f_code
-    raises = code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    return raises and not of_a_library(Path(code.co_filename))
-
-
 def what_changed(now, before):
     """Return a sentence if an input is not what it was, else None."""
     if isinstance(before, torch.Tensor):
@@ -155,42 +156,68 @@ def what_changed(now, before):
     return None
 
 
-# What is left of a stub in the compiled code. `pass`, `...` and a docstring leave nothing.
-STUB_STEPS = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
-RAISE_STEPS = STUB_STEPS | {"LOAD_GLOBAL", "PUSH_NULL", "PRECALL", "CALL", "RAISE_VARARGS"}
+# ---------------------------------------------------------------------------------------------- stubs and errors
 
 
 def untouched(attempt):
-    """Say whether an attempt is still the stub: it returns None or `...`, or raises NotImplementedError, no more."""
+    """Say whether an attempt is still the stub: a body of a docstring, `...`, `pass`, and NotImplementedError."""
     if attempt is None or attempt is ...:
         return True
     function = getattr(attempt, "forward", attempt) if isinstance(attempt, type) else attempt
     if function is nn.Module.forward:
         return True
-    if not hasattr(function, "__code__"):
+    if not inspect.isfunction(function):
         return False
-    steps = list(dis.get_instructions(function))
-    if function.__code__.co_names == ("NotImplementedError",):
-        return all(step.opname in RAISE_STEPS for step in steps)
-    returned = [step.argval for step in steps if step.opname in ("LOAD_CONST", "RETURN_CONST")]
-    bare = all(step.opname in STUB_STEPS for step in steps)
-    return bare and all(value in (None, ...) for value in returned)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return False
+    (first, *others) = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] or [None]
+    return first is not None and not others and all(map(says_nothing, first.body))
+
+
+def says_nothing(step):
+    """Say whether a line of code is one of a stub."""
+    if isinstance(step, ast.Raise):
+        return ast.unparse(step).startswith("raise NotImplementedError")
+    value = getattr(step, "value", None)
+    empty = value is None or (isinstance(value, ast.Constant) and value.value in (None, ...))
+    told = isinstance(step, ast.Expr) and isinstance(value, ast.Constant)  # a docstring
+    return isinstance(step, ast.Pass) or told or (isinstance(step, ast.Return) and empty)
+
+
+def is_stub(error):
+    """Say whether an error is a NotImplementedError of a `raise` in the learner's own code, not one of PyTorch."""
+    if not isinstance(error, NotImplementedError):
+        return False
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return "raise" in (frame.line or "raise") and not of_a_library(Path(frame.filename))
 
 
 def why_not_run(ran):
     """Return a sentence about an attempt that took too long or raised an error."""
     if ran.timed_out:
-        return f"Your code was still running after {LIMIT:g} seconds and was stopped. Does one of its loops never end?"
+        return (
+            f"Your code was still running after {LIMIT:g} seconds of computing and was stopped. "
+            "Does one of its loops never end? If none does, it is too slow: what is the same in each step of a "
+            "loop can be computed once, in front of it."
+        )
     error = ran.error
-    said = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(str(error).split()))[:300]
+    said = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(in_text(error).split()))[:300]
     message = f"Your code raised {type(error).__name__}" + (f": {said}" if said else ".")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not of_a_library(Path(frame.filename)):
             line = linecache.getline(frame.filename, frame.lineno or 0).strip()
-            return f"{message}\nIt happened in line {frame.lineno} of your cell" + (
-                f": {line}" if line else "."
-            )
+            told = f": {line}" if line else "."
+            return f"{message}\nIt happened in line {frame.lineno} of your cell{told}"
     return message
+
+
+def in_text(error):
+    """Return what an error says; nothing if it cannot say it."""
+    with suppress(Exception):
+        return str(error)
+    return ""
 
 
 def of_a_library(file):

@@ -1,0 +1,383 @@
+"""The engine: an exercise is a solution, trials, and edits of the solution's own source.
+
+A known mistake is the solution with a few letters changed. `Exercise.judge` runs an attempt and the solution on the
+trials. Where they differ, the edited solutions run too, and the mistake is the one whose answers are those of the
+attempt. The edits stand beside their words in the .toml files (words.py).
+"""
+
+import copy
+import functools
+import inspect
+import itertools
+import re
+import textwrap
+from contextlib import suppress
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from .answers import Unreadable, agrees, has_no_number, kind_of, output_and_weights, overflown, what_differs
+from .hints import right_so_far, tried_with
+from .running import copied, is_stub, run_attempt, steady, untouched, why_not_run
+from .symptoms import of_error
+from .verdict import PASSED, Verdict, not_attempted, refused
+from .words import last, tables_of
+
+IN_FLOAT64 = "Right in float32. The same inputs came again in float64, as numbers of 64 bits. "
+TOLD_BY_PAIRS = 12  # so many numbers must be wrong before two mistakes at once are looked for
+
+
+class Told(NamedTuple):
+    """One trial: its place and inputs, what is wrong with the answer (or None), the answer and the expected one."""
+
+    place: int
+    inputs: tuple
+    seen: str | None
+    answer: dict | None
+    expected: dict
+    name: str | None = None  # of what cannot be read
+
+
+class Mutant(NamedTuple):
+    """An edited solution: the name of the mistake, the edit, and the function or class."""
+
+    name: str
+    edit: str
+    made: object
+
+
+class Exercise:
+    """A `solution` (a function), its trials, and the rows of its table; called with an attempt, it gives a `Verdict`.
+
+    `trials()` returns a list of tuples of inputs. `read` makes an answer of whatever comes back, or raises
+    `Unreadable`. `signs` name what no edit can show: a name -> test of (inputs, answer). `library` are the names of
+    functions that are the whole answer: who calls one passes, and hears that it is the library's.
+
+    An edit reads "old => new"; several at once are joined by ";;". One without "=>" replaces what the last line
+    returns. "{{a || b}}" stands for two edits, one with a and one with b. An edit of a group that finds nothing to
+    change is left out. What is rare stands in methods that a subclass may have of its own: `call`, `shown`,
+    `close`, `distance`.
+    """
+
+    def __init__(self, solution, trials, read=output_and_weights, signs=None, library=()):
+        self.name = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", solution.__name__).lower()
+        self.solution, self.read, self.signs, self.library = solution, read, signs or {}, set(library)
+        self._trials, self._known = trials, {}
+
+    @functools.cached_property
+    def trials(self):
+        """The inputs, a list of tuples."""
+        with steady():
+            return self._trials()
+
+    def call(self, function, *trial):
+        """Run an attempt, the solution or an edited one on a trial."""
+        return function(*trial)
+
+    def shown(self, *trial):
+        """Return the inputs that the learner's own code gets."""
+        return trial
+
+    def close(self, inputs, mine, expected):
+        """Say whether an answer is the expected one."""
+        return agrees(mine, expected)
+
+    def same(self, mine, foreseen):
+        """Say whether an answer is what an edited solution gives."""
+        return agrees(mine, foreseen)
+
+    def says_something(self, name, inputs):
+        """Say whether a trial can show a mistake, or contradict it."""
+        return True
+
+    # ---------------------------------------------------------------------------------------- edited solutions
+
+    @functools.cached_property
+    def source(self):
+        """The solution's own source, without its comments."""
+        return re.sub(r"  # .*", "", textwrap.dedent(inspect.getsource(self.solution)))
+
+    @functools.cached_property
+    def mutants(self):
+        """The edited solutions, in the order in which they are tried."""
+        own, *groups = tables_of(self.name)
+        edits = [
+            (name, edit) for name, row in own.items() for many in row.edits for edit in alternatives(many)
+        ]
+        for group in groups:
+            each = [
+                (name, edit)
+                for name, row in group.items()
+                for many in row.edits
+                for edit in alternatives(many)
+            ]
+            edits += [(name, edit) for name, edit in each if self.shows(edit)]
+        edits.sort(key=lambda one: one[0] in last(self.name))
+        return [Mutant(name, edit, self.edited(edit)) for name, edit in edits]
+
+    def shows(self, edit):
+        """Say whether an edit of a group finds what it changes in this solution, and makes a wrong answer of it."""
+        try:
+            made = self.edited(edit)
+        except ValueError:
+            return False
+        answers = [(self.foreseen(made, edit, place), place) for place in range(len(self.trials))]
+        right = functools.partial(self.foreseen, self.solution, "")
+        return any(a is not None and not self.close(self.trials[p], a, right(p)) for a, p in answers)
+
+    def rewritten(self, edit):
+        """Return the solution's source after an edit, or raise a ValueError if there is nothing to change."""
+        source = self.source
+        for step in edit.split(";;"):
+            old, arrow, new = (part.strip(" ") for part in step.strip(" ").partition("=>"))
+            if not arrow:
+                old, new = source[source.rindex("return ") :].rstrip(), f"return {old}"
+            if old not in source:
+                raise ValueError(f"{self.name} has no {old!r} to edit")
+            source = source.replace(old, new)
+        return source
+
+    def edited(self, edit):
+        """Return the function or class that an edit makes of the solution."""
+        names = dict(vars(inspect.getmodule(self.solution)))
+        exec(self.rewritten(edit), names)
+        return names[self.solution.__name__]
+
+    def foreseen(self, made, edit, place):
+        """Return what a solution or an edited one answers on a trial, computed once; None where it cannot."""
+        if (edit, place) not in self._known:
+            self._known[edit, place] = tried(self.answer_of, made, self.trials[place])
+        return self._known[edit, place]
+
+    def answer_of(self, made, trial):
+        """Return the answer of a solution or an edited one on a trial."""
+        with steady(), torch.no_grad():
+            return self.read(self.call(made, *map(copied, trial)))
+
+    # ---------------------------------------------------------------------------------------------- the verdict
+
+    def __call__(self, attempt):
+        """Return the `Verdict` of an attempt. It never raises, whatever dtype and seed the notebook has set."""
+        try:
+            with steady():
+                verdict = not_attempted(self.name) if untouched(attempt) else self.judge(attempt)
+                PASSED.update([self.name] * verdict.passed)
+                return verdict
+        except Unreadable as unreadable:
+            return refused(self.name, str(unreadable), unreadable.name)
+        except Exception as error:  # whatever was handed in: no traceback of the course
+            return refused(self.name, f"Your code cannot be checked: {type(error).__name__}.")
+
+    def prepared(self, attempt):
+        """Return what runs the attempt on a trial, or None for a stub; and what foresees (made, edit, place)."""
+        if not callable(attempt):
+            raise Unreadable(f"A function or a class is checked, but this is {kind_of(attempt)}.")
+        return functools.partial(self.call, attempt), self.foreseen
+
+    def judge(self, attempt):
+        """Run the attempt on all trials and say what was seen."""
+        run, foresee = self.prepared(attempt)
+        ran = run and run_attempt(run, self.trials)
+        if not ran or is_stub(ran.error):
+            return not_attempted(self.name)
+        told = [self.told(place, result, foresee) for place, result in ran.results]
+        wrong = [one for one in told if one.seen]
+
+        def tried_on(inputs):
+            return tried_with(attempt, self.shown(*inputs)) if inputs else ""
+
+        if wrong and all(one.answer and has_no_number(one.answer, one.expected) for one in told):
+            return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, "nan_everywhere")
+        if wrong and (name := self.named(told, foresee)):
+            return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name)
+        if ran.changed:
+            return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
+        if ran.error or (ran.timed_out and not wrong):
+            failed = self.trials[ran.failed] if ran.error else None
+            name = of_error(ran.error) or next((one.name for one in wrong if one.name), None)
+            return refused(
+                self.name, tried_on(failed) + why_not_run(ran), name, right_so_far(told, self.trials)[0]
+            )
+        if wrong:
+            hint, symptom = right_so_far(told, self.trials)
+            name = next((one.name for one in wrong if one.name), symptom)
+            if not name and self.differs_from_call_to_call(run, wrong[0].inputs):
+                name = "differs_from_call_to_call"
+            return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name, hint)
+        if found := self.wrong_in_float64(run, told):
+            return refused(self.name, *found)
+        said = f"Your answer was right on all {len(self.trials)} test inputs."
+        if called := self.library & names_in(attempt):
+            said += (
+                f" It is the library's own `{min(called)}`: right, and the exercise asks how that is made."
+            )
+        return Verdict(self.name, True, None, said)
+
+    def told(self, place, result, foresee):
+        """Return the result of one trial as `Told`."""
+        inputs, expected = self.trials[place], foresee(self.solution, "", place)
+        try:
+            answer = self.read(result)
+        except Unreadable as unreadable:
+            return Told(place, inputs, str(unreadable), None, expected, unreadable.name)
+        except Exception as error:  # whatever came back: no traceback of the course
+            said = f"Your result is {kind_of(result)} and cannot be read: {type(error).__name__}."
+            return Told(place, inputs, said, None, expected)
+        if self.close(inputs, answer, expected):
+            return Told(place, inputs, None, answer, expected)
+        return Told(place, inputs, what_differs(answer, expected), answer, expected)
+
+    def wrong_in_float64(self, run, told):
+        """Return a sentence and a name if what was right on all inputs is not right on the same ones in float64.
+
+        float64 is the default then, as in notebook 05. An answer in float32 is right too, if its numbers are.
+        """
+        pairs = [(one, in_float64(one.inputs)) for one in told]
+        pairs = [(one, inputs) for one, inputs in pairs if inputs is not one.inputs]
+        ran = run_attempt(run, [inputs for _, inputs in pairs], torch.float64)
+        if ran.timed_out:
+            return IN_FLOAT64 + why_not_run(ran), None
+        if ran.error:
+            return IN_FLOAT64 + why_not_run(ran), of_error(ran.error) or "right_in_float32_only"
+        if ran.changed:
+            return f"{IN_FLOAT64}After your code ran, {ran.changed}", "changes_its_input"
+        for place, result in ran.results:
+            one = pairs[place][0]
+            again = self.told(one.place, result, lambda *_, one=one: one.expected)
+            if again.seen:
+                return IN_FLOAT64 + again.seen, "right_in_float32_only"
+        return None
+
+    def differs_from_call_to_call(self, run, inputs):
+        """Say whether the same inputs get different answers."""
+        with suppress(Exception):  # it cannot be read
+            first, *others = [self.read(result) for _, result in run_attempt(run, [inputs] * 3).results]
+            return not all(agrees(other, first) for other in others)
+        return False
+
+    # ------------------------------------------------------------------------------------------------ the names
+
+    def named(self, told, foresee):
+        """Return the name of the mistake that explains the answers, of two at once "one + other", or None."""
+        read = sorted(
+            (one for one in told if one.answer), key=lambda one: not one.seen
+        )  # the wrong ones tell most
+        wrong = [one for one in read if one.seen]
+        if not wrong or any(one.seen and one.name and not one.answer for one in told):
+            return None
+        for one in wrong:
+            if weights_first(one.answer, one.expected):
+                return "weights_first"
+        return self.nearest(read, foresee) or self.shown_by_sign(wrong) or self.two_at_once(read, foresee)
+
+    def nearest(self, read, foresee):
+        """Return the name of the first mistake whose edit explains every answer, or whose edits do together."""
+        for mutant in self.mutants:
+            if self.explains([mutant], read, foresee):
+                return mutant.name
+        for name, several in itertools.groupby(self.mutants, key=lambda mutant: mutant.name):
+            several = list(several)
+            if len(several) > 1 and self.explains(several, read, foresee):
+                return name
+        return None
+
+    def explains(self, mutants, read, foresee):
+        """Say whether each wrong answer is that of one of these mutants, and each right one too where they run.
+
+        Where an answer is nan or infinite, nothing else can be seen there, and nothing is said.
+        """
+        shown = False
+        name = mutants[0].name
+        for one in (one for one in read if " + " in name or self.says_something(name, one.inputs)):
+            answers = [foresee(mutant.made, mutant.edit, one.place) for mutant in mutants]
+            answers = [answer for answer in answers if answer is not None]
+            if any(self.same(one.answer, answer) for answer in answers):
+                shown = shown or bool(one.seen)
+            elif not answers and not one.seen:  # the mistake cannot be made on these inputs
+                continue
+            elif not one.seen or not any(self.same(one.answer, overflown(a, one)) for a in answers):
+                return False
+        return shown
+
+    def shown_by_sign(self, wrong):
+        """Return the name of the first sign that a wrong answer shows, or None."""
+        signs = ((name, one) for one in wrong for name in self.signs)
+        return next((name for name, one in signs if tried(self.signs[name], one.inputs, one.answer)), None)
+
+    def two_at_once(self, read, foresee):
+        """Return "one + other" if only one pair of mistakes explains every answer, or None.
+
+        The first edit of each name is tried with that of each other name. Where few numbers are wrong, many pairs
+        would fit by chance, so none is looked for.
+        """
+        wrong = [one for one in read if one.seen]
+        count = sum(
+            value.numel() for one in wrong for value in one.answer.values() if isinstance(value, torch.Tensor)
+        )
+        if count < TOLD_BY_PAIRS:
+            return None
+        few = [next(several) for _, several in itertools.groupby(self.mutants, lambda mutant: mutant.name)]
+        found = run_attempt(lambda: [*self.pairs_that_explain(few, read, foresee)], [()]).results
+        names = {name for _, pairs in found for name in pairs}
+        return names.pop() if len(names) == 1 else None
+
+    def pairs_that_explain(self, few, read, foresee):
+        """Yield the names of each pair of these mutants that explains every answer, none of them by itself."""
+        for one, other in itertools.combinations(few, 2):
+            if one.name == other.name or "=>" not in one.edit:
+                continue
+            both = f"{one.edit} ;; {other.edit}"
+            with suppress(Exception):  # the second finds nothing to change behind the first
+                made = self.edited(both)
+                pair = Mutant(f"{one.name} + {other.name}", both, made)
+                if self.explains([pair], read, foresee) and all(
+                    foresee(made, both, told.place) is not None for told in read
+                ):
+                    yield pair.name
+
+
+def alternatives(edit):
+    """Return the edits that one with "{{a || b}}" stands for, one for each choice."""
+    parts = re.split(r"{{(.*?)}}", edit, flags=re.DOTALL)
+    choices = [part.split("||") if place % 2 else [part] for place, part in enumerate(parts)]
+    return [
+        "".join(part.strip() if place % 2 else part for place, part in enumerate(one))
+        for one in itertools.product(*choices)
+    ]
+
+
+def in_float64(value):
+    """Return tensors and modules of float32 in float64, also those in a tuple; all else as it is."""
+    if isinstance(value, tuple):
+        parts = tuple(map(in_float64, value))
+        return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value).double()
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def weights_first(answer, expected):
+    """Say whether output and weights stand in each other's place."""
+    if not {"output", "weights"} <= answer.keys() & expected.keys():
+        return False
+    turned = {"output": answer["weights"], "weights": answer["output"]}
+    return agrees(turned, {name: expected[name] for name in turned})
+
+
+def names_in(attempt):
+    """Return the names that the code of a function, or of a class's forward, uses."""
+    function = getattr(attempt, "forward", attempt) if isinstance(attempt, type) else attempt
+    codes, found = [getattr(function, "__code__", None)], set()
+    while codes:
+        if code := codes.pop():
+            found |= {*code.co_names}
+            codes += [part for part in code.co_consts if inspect.iscode(part)]
+    return found if hasattr(function, "__code__") else {getattr(function, "__name__", "")}
+
+
+def tried(run, *inputs):
+    """Return what a function returns, or None where it raises."""
+    with suppress(Exception):
+        return run(*inputs)
+    return None

@@ -1,0 +1,132 @@
+"""Exercises whose solution is a class: the learner's weights are loaded into it, and into the edited ones."""
+
+import copy
+from contextlib import suppress
+
+import torch
+from torch import nn
+
+from .answers import Unreadable, kind_of, output_and_weights
+from .exercise import Exercise, Told, tried
+from .running import is_stub, run_attempt, why_not_run
+from .shared import fill_weights
+from .symptoms import of_error
+
+
+class ModuleExercise(Exercise):
+    """An exercise whose solution is a class: the learner's weights are loaded into it and into the edited ones.
+
+    A trial is (arguments of the class, *inputs of forward). `state(module, *arguments)` returns the weights of a
+    learner's module by the names of the solution's, or raises `Unreadable`.
+    """
+
+    def __init__(self, solution, trials, state, read=output_and_weights, signs=None, library=()):
+        super().__init__(solution, trials, read, signs, library)
+        self.state = state
+
+    def shown(self, arguments, *inputs):
+        """Return the inputs of forward."""
+        return inputs
+
+    def prepared(self, attempt):
+        """Return what runs the learner's module on a trial, or None for a stub, and what foresees."""
+        sizes = {trial[0] for trial in self.trials}
+        modules = {arguments: built(attempt, arguments) for arguments in sorted(sizes)}
+        if None in modules.values():
+            return None, None
+        states = {arguments: self.state(module, *arguments) for arguments, module in modules.items()}
+        sizes = [misfit(state, self.solution(*arguments).state_dict()) for arguments, state in states.items()]
+        self.misfit = next(filter(None, sizes), None)
+        known = {}
+
+        def run(arguments, *inputs):
+            return modules[arguments].to(inputs[0].dtype)(*inputs)
+
+        def loaded(made, arguments):
+            if (made, arguments) not in self._known:
+                self._known[made, arguments] = made(*arguments).eval()
+            if (made, arguments) not in known:
+                known[made, arguments] = self._known[made, arguments]
+                known[made, arguments].load_state_dict(states[arguments], strict=False)
+            return known[made, arguments]
+
+        def answer(made, arguments, *inputs):
+            return self.answer_of(loaded(made, arguments), inputs)
+
+        def foresee(made, edit, place):
+            if (edit, place) not in known:
+                known[edit, place] = tried(answer, made, *self.trials[place])
+            return known[edit, place]
+
+        return run, foresee
+
+    def shows(self, edit):
+        """Say whether an edit of a group finds what it changes in this solution."""
+        with suppress(ValueError):
+            return bool(self.edited(edit))
+        return False
+
+    def told(self, place, result, foresee):
+        """Return the result of one trial as `Told`; no answer is right where the weights have other sizes."""
+        if not self.misfit:
+            return super().told(place, result, foresee)
+        answer = tried(self.read, result)
+        return Told(place, self.trials[place], self.misfit, answer, {})
+
+
+def misfit(state, wanted):
+    """Return a sentence about the first layer of a learner's class whose sizes differ from the solution's, or None."""
+    for name, weight in wanted.items():
+        layer, _, part = name.rpartition(".")
+        if name not in state:
+            return f"Your class has no layer `{layer}`."
+        if part == "weight" and state[name].shape != weight.shape:
+            (gives, takes), (right_gives, right_takes) = state[name].shape, weight.shape
+            mine = f"takes {takes} numbers and makes {gives}"
+            return (
+                f"Your layer `{layer}` {mine}; here it has to take {right_takes} and to make {right_gives}."
+            )
+    return None
+
+
+def built(attempt, arguments):
+    """Return the learner's module with repeatable weights in eval mode, None for a stub, or raise `Unreadable`."""
+    if not isinstance(attempt, type):
+        raise Unreadable(f"Give the class itself. This is {kind_of(attempt)}.", "not_the_class")
+    if not issubclass(attempt, nn.Module):
+        raise Unreadable(f"Your class {attempt.__name__} is no nn.Module.", "no_module")
+    ran = run_attempt(attempt, [arguments])
+    if is_stub(ran.error):
+        return None
+    if not ran.results:
+        raise Unreadable(why_not_run(ran), of_error(ran.error))
+    try:
+        return fill_weights(ran.results[0][1]).eval()
+    except Exception as error:
+        raise Unreadable(f"Its weights cannot be set: {type(error).__name__}.") from error
+
+
+def linear_layer(module, name):
+    """Return weight and bias of a linear layer with this name, or raise `Unreadable`."""
+    layer = getattr(module, name, None)
+    if not isinstance(layer, nn.Linear):
+        said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
+        raise Unreadable(said, "layer_missing")
+    weight = layer.weight.detach()
+    return weight, torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach()
+
+
+def turned(module, *names):
+    """Return a module in which these linear layers use their weights as they are stored: for edits."""
+    module = copy.deepcopy(module)
+    for layer in (getattr(module, name) for name in names):
+        layer.weight.data = layer.weight.data.T
+    return module
+
+
+def without_bias(module, *names):
+    """Return a module in which these linear layers add nothing: for edits."""
+    module = copy.deepcopy(module)
+    for name in names:
+        getattr(module, name).bias.data.zero_()
+    return module

@@ -1,0 +1,106 @@
+"""The rows of the mistakes: what stands in the .toml files beside the exercises, and where a learner is sent to look.
+
+    [softmax]
+    home = ["02", "Exercise 1: Softmax without softmax"]      where to look, unless a row says another place
+    also = ["attention"]                                      groups of rows in shared.toml that serve it too
+    last = ["other_than_mean"]                                names that are tried when all others do not fit
+    not_divided = ["The powers are not divided. A weight is a share.", '/ powers.sum(dim=-1) => ', ["02", "Heading"]]
+
+A row is a mistake: its words (what the learner did, and why it matters), and its edits of the solution. A pair in
+brackets is a place to look. Empty words are those of the same name in a group of the exercise, or under [words] in
+shared.toml. Under [symptoms] stands what is true of any code that shows it (symptoms.py, answers.py).
+"""
+
+import functools
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
+COURSE = FOLDER.parents[1]
+SETTINGS = "home", "also", "last"
+
+
+class Row(NamedTuple):
+    """A mistake: its words, its edits of the solution, and a notebook's number with a heading in it, or None."""
+
+    words: str
+    edits: tuple
+    look: tuple | None
+
+
+@functools.cache
+def table():
+    """Return the tables of all .toml files, by the names of exercises; `words`, `symptoms` and `groups` are shared."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        found |= tomllib.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def rows(of):
+    """Return a table's rows by their names."""
+    found = {name: parts for name, parts in of.items() if name not in SETTINGS}
+    return {
+        name: Row(
+            words,
+            tuple(part for part in rest if isinstance(part, str)),
+            next((tuple(part) for part in rest if isinstance(part, list)), None),
+        )
+        for name, (words, *rest) in found.items()
+    }
+
+
+def tables_of(exercise):
+    """Return an exercise's own rows, and those of each group that serves it too."""
+    own = table().get(exercise, {})
+    return [rows(own), *(rows(table()["groups"][group]) for group in own.get("also", ()))]
+
+
+def last(exercise):
+    """Return the names that are tried only when no other fits."""
+    own = table().get(exercise, {})
+    groups = [table()["groups"][group] for group in own.get("also", ())]
+    return {name for one in (own, *groups) for name in one.get("last", ())}
+
+
+def is_symptom(name):
+    """Say whether a name is that of a symptom: what is right so far is told beside its words."""
+    return name in table().get("symptoms", {})
+
+
+def said_of(exercise, name):
+    """Return the words of a mistake in an exercise, or None if it has none, and where to look, or None."""
+    own = table().get(exercise, {})
+    shared = [rows(table().get(part, {})) for part in ("words", "symptoms")]
+    found = [one[name] for one in (*tables_of(exercise), *shared) if name in one]
+    words = next((row.words for row in found if row.words), "" if found else None)
+    home = own.get("home")
+    look = next((row.look for row in found if row.look), home)
+    if home and look[0] > home[0]:  # words that several exercises share: no pointer to a later notebook
+        look = None
+    return words, look and tuple(look)
+
+
+@functools.cache
+def address_of(number, heading):
+    """Return the address of the cell with this heading in the notebook with this number, or None.
+
+    JupyterLab opens a notebook beside this one at a cell. Colab does not know the notebooks beside this one: there
+    the address is that of the published course, if there is one.
+    """
+    for path in (COURSE / "notebooks").glob(f"{number}_*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else []
+            if not any(line.startswith("#") and line.lstrip("#") == f" {heading}" for line in lines):
+                continue
+            if "google.colab" not in sys.modules:
+                return f"{path.name}#cell-id={cell['id']}"
+            settings = tomllib.loads((COURSE / "pyproject.toml").read_text(encoding="utf-8"))
+            owner = settings["tool"]["course"]["repository"]
+            if not owner.startswith("-"):  # as the placeholder does
+                colab = f"https://colab.research.google.com/github/{owner}/blob/main/notebooks"
+                return f"{colab}/{path.name}#scrollTo={cell['id']}"
+    return None
