@@ -48,7 +48,7 @@ def pytest_runtest_call(item):
     if asked := course.exercises(item.parent.nb.cells).get(item.cell.id):
         code = f"""{course.hint_and_solution(asked.help)[1]}
 
-from utils.checks.judge import PASSED
+from utils.checks.verdict import PASSED
 before = set(PASSED)
 verdict = {asked.check}({asked.name})
 PASSED.intersection_update(before)

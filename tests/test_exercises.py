@@ -19,7 +19,7 @@ from torch import nn
 
 import course
 from utils import checks
-from utils.checks.judge import NOT_ATTEMPTED
+from utils.checks.verdict import NOT_ATTEMPTED
 
 FOUND = {path.name[:2]: course.exercises(course.read(path).cells) for path in course.paths()}
 PER_NOTEBOOK = {number: list(found.values()) for number, found in FOUND.items() if found}
