@@ -36,8 +36,8 @@ WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")
 
-# Text that asks for a guess. The stored output of the cell after it is collapsed, and opens when the cell runs.
-ASKS = re.compile(r"\b(guess|predict)\b", re.IGNORECASE)
+# How the last paragraph of a cell begins that asks for a guess.
+GUESS = "**Guess.** "
 
 # The line in which the title cell says how long a notebook takes.
 TIME = r"^\*\*Time:\*\* .*$"
@@ -110,15 +110,25 @@ def hint_and_solution(text: str) -> tuple[str, str]:
     return hint, code
 
 
+def asks(cell) -> bool:
+    """Whether a cell asks for a guess. The next one prints the answer."""
+    return cell.cell_type == "markdown" and cell.source.strip().split("\n\n")[-1].startswith(GUESS)
+
+
+def drawn(cell) -> bool:
+    """Whether a code cell shows a picture, a view or a table in HTML, which whoever leafs through must see."""
+    shown = [kind for output in cell.get("outputs", []) for kind in output.get("data", {})]
+    return any(kind == "text/html" or kind.startswith("image/") for kind in shown)
+
+
 def fold(cells) -> None:
-    """Fold the source of what a learner only needs the effect of, and the output of what is to be guessed."""
+    """Fold the source of what a learner only needs the effect of, and collapse the printed answer to a guess."""
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
-            asked = before.cell_type == "markdown" and ASKS.search(before.source[-400:])
-            folded = (
-                {"source_hidden": True} if cell.id in FOLDED else {"outputs_hidden": True} if asked else {}
-            )
-            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": bool(asked)}
+            hidden = asks(before) and not drawn(cell)
+            folded = {"source_hidden": cell.id in FOLDED, "outputs_hidden": hidden}
+            folded = {name: value for name, value in folded.items() if value}
+            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": hidden}
             cell.metadata = nbformat.from_dict({name: value for name, value in metadata.items() if value})
 
 

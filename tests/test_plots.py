@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from utils.plots import MOST_TOKENS, attention_table, live, plot_attention, plot_tables
+from utils.plots import MOST_TOKENS, attention_table, grid_of_axes, live, plot_attention, plot_tables
 
 matplotlib.use("agg")
 ROOT = Path(__file__).parent.parent
@@ -53,6 +53,24 @@ def test_largest_weight_has_the_darkest_colour_and_light_ink():
     light_of = [sum(map(int, rgb)) for rgb in re.findall(r"rgb\((\d+),(\d+),(\d+)\)", html)]
     assert light_of[0] < light_of[2] == light_of[3] < light_of[1]
     assert re.findall(r";color:(\w+)", html) == ["white", "black", "black", "black"]
+
+
+@pytest.mark.parametrize("count, columns, rows", [(7, 3, 3), (6, 3, 2), (1, 3, 1), (2, 3, 1), (3, 1, 3)])
+def test_a_grid_has_no_empty_axes(count, columns, rows):
+    fig, axes = grid_of_axes(count, columns, size=(2, 1.5), sharex=True)
+    assert fig.axes == axes and len(axes) == count
+    assert fig.get_size_inches().tolist() == [2 * min(count, columns), 1.5 * rows]
+    fig.draw_without_rendering()
+    places = [ax.get_position() for ax in axes]
+    for ax, place in zip(axes, places, strict=True):  # the numbers of the x axis stand where nothing is below
+        lowest = not any(below.x0 == place.x0 and below.y0 < place.y0 for below in places)
+        assert ax.xaxis.get_tick_params()["labelbottom"] == lowest
+
+
+@pytest.mark.parametrize("count, columns", [(0, 3), (2, 0)])
+def test_a_grid_of_nothing_is_refused(count, columns):
+    with pytest.raises(ValueError, match="at least one"):
+        grid_of_axes(count, columns)
 
 
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
