@@ -89,15 +89,14 @@ links: site-environment ## ask for each link of the pages that `make site` makes
 publish: dev-environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
 
-constraints: python ## resolve requirements.txt and .ci/site.txt anew and write constraints.txt
+constraints: python ## resolve the requirements anew and write constraints.txt
 	@sed '/^-c/d' $(RESOLVED) | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
 
 bench: dev-environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
 	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)
 
 format: dev-environment ## let ruff mend and format the code and the notebooks
-	$(IN_VENV) -m ruff check --fix
-	$(IN_VENV) -m ruff format
+	$(IN_VENV) -m ruff check --fix; found=$$?; $(IN_VENV) -m ruff format && exit $$found
 
 # An f-string tells Python 3 from a Python 2 and from a name that is not there.
 python:

@@ -6,17 +6,16 @@
 
 uv lives in .uv, an environment of its own. The file .venv/course-stamp says what is installed. It is empty while
 anything changes, and a .venv without it is made anew: no installer mends the half that a killed one left behind.
-Only the standard library and the syntax of Python 3.6 are used: an old Python has uv look for a newer one.
+Here is only what Python 3.6 understands, without packages: an old Python has uv look for a newer one.
 """
 
 import ast
 import contextlib
-import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 OLDEST = (3, 11)
@@ -29,7 +28,6 @@ PIP = [str(ROOT / ".uv/bin/python"), "-m", "pip"]
 PYTHON, STAMP = VENV / "bin/python", VENV / "course-stamp"
 COURSE = ("requirements.txt", "constraints.txt", "requirements-models.txt", ".ci/jupyter_config.py")
 DEV = "requirements-dev.txt"
-
 # What uv, which does not read pip's settings, calls them.
 UV_NAMES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS"}
 UV_NAMES.update({"no-index": "UV_OFFLINE", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY"})
@@ -38,16 +36,17 @@ FITTING = {"UV_TORCH_BACKEND": "auto", "UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_
 
 TROUBLE = """
 The packages could not be installed. The reason stands above: a network that does not answer, a full disk (2 GB are
-needed), no Python from {} to {} (make lab PYTHON=python3.12 names one). Mend it, then run the same command again.""".format(*("%d.%d" % version for version in (OLDEST, NEWEST)))
+needed), no Python from %d.%d to %d.%d (make lab PYTHON=python3.12 names one). Mend it, then run this again."""
 
 
 def make_environment(dev):
     """Leave a .venv that holds the packages of the course. When it already does, change nothing."""
-    files = [Path(name).read_bytes() for name in COURSE + (DEV,) * dev]
-    wanted = [UV_PINNED, *(hashlib.sha256(content).hexdigest() for content in files)]
+    wanted = [UV_PINNED, *(sha256(Path(name).read_bytes()).hexdigest() for name in COURSE + (DEV,) * dev)]
     if stamp()[: len(wanted)] == wanted:
         return
     print("Installing into .venv with uv, about a minute the first time. Another run is awaited.", flush=True)
+    import fcntl  # which Windows has not
+
     with open("requirements.txt") as lock:
         with contextlib.suppress(OSError):  # some network folders know no locks
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -69,8 +68,7 @@ def make_environment(dev):
         STAMP.write_text(" ".join(wanted))
 
 
-def stamp():
-    """What is installed; nothing if the Python of .venv is gone."""
+def stamp():  # nothing if the Python of .venv is gone
     return STAMP.read_text().split() if PYTHON.exists() and STAMP.exists() else []
 
 
@@ -115,8 +113,8 @@ def uv(*arguments, **settings):
     for line in sorted(lines, key=lambda line: line.startswith(":env:")):  # as in pip, variables win
         name, value = line.split(".", 1)[1].split("=", 1)
         if name in UV_NAMES:
-            joined = "," if name == "find-links" else " "
-            settings[UV_NAMES[name]] = joined.join(ast.literal_eval(value).split())
+            parts = ast.literal_eval(value).split()
+            settings[UV_NAMES[name]] = ("," if name == "find-links" else " ").join(parts)
     subprocess.check_call([str(UV), *arguments], env=dict(settings, **os.environ), close_fds=False)
 
 
@@ -129,4 +127,4 @@ if __name__ == "__main__":
         else:
             make_environment(dev=sys.argv[1:] == ["dev"])
     except (OSError, subprocess.CalledProcessError, KeyboardInterrupt) as error:
-        sys.exit(("\n%s" % error if isinstance(error, OSError) else "") + TROUBLE)
+        sys.exit(("\n%s" % error if isinstance(error, OSError) else "") + TROUBLE % (OLDEST + NEWEST))

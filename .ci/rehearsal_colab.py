@@ -16,7 +16,7 @@ from rehearsal_stage import HEADER, CannotRehearse, Played, Rehearsal, at_a_time
 ROOT = course.ROOT
 sys.path.append(str(ROOT))
 
-from utils.start import COLAB_LACKS  # noqa: E402
+from utils.start import COLAB_LACKS, _pinned  # noqa: E402
 
 KEPT = ROOT / ".rehearsal"
 
@@ -182,16 +182,12 @@ def changes(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
     troubles = [f"{line} was replaced or removed" for line in before if line not in after]
     had = {name(line) for line in before}
     installed = [line for line in after if name(line) not in had]
-    requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    pins = {
-        f"{name(line)}=={line.split('==')[1]}"
-        for line in re.findall(r"^[\w.-]+==\S+", requirements, re.MULTILINE)
-    }
+    pins = {f"{name(line)}=={line.split('==')[1]}" for line in _pinned(COLAB_LACKS)}
     for line in installed:
         if name(line) not in map(name, COLAB_LACKS):
             troubles.append(f"{line} was installed, which is not in COLAB_LACKS of utils/start.py")
         elif f"{name(line)}=={line.split('==')[1]}" not in pins:
-            troubles.append(f"{line} was installed, which is not the version of requirements.txt")
+            troubles.append(f"{line} was installed, which is not the version that the course pins")
     return installed, troubles
 
 

@@ -60,8 +60,9 @@ def test_what_cannot_be_rehearsed_is_told_in_a_sentence(tmp_path):
 
 def test_only_what_colab_lacks_may_be_installed_and_nothing_may_be_replaced():
     before = ["pandas==2.2.3", "torch==2.13.0+cpu"]
-    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    pins = re.findall(r"^(?:bertviz|mpld3)==\S+", text, re.MULTILINE)
+    texts = [(ROOT / f"requirements{more}.txt").read_text(encoding="utf-8") for more in ("", "-models")]
+    pins = re.findall(r"^(?:bertviz|mpld3)==\S+", "".join(texts), re.MULTILINE)
+    assert len(pins) == 2
     good = sorted([*before, *(pin.lower().replace("-", "_") for pin in pins)])
     assert colab.changes(before, good) == ([line for line in good if line not in before], [])
     for after, words in [
