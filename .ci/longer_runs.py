@@ -13,16 +13,16 @@ import course
 STORED = course.NOTEBOOKS / "12_longer_runs.json"
 NOTEBOOK = course.NOTEBOOKS / "12_watch_a_head_form.ipynb"
 CELLS = ["imports", "make-task", "loss-defined", "config", "model", "scores", "record", "train", "ablate"]
-CELLS += ["cut-paths", "other-blocks", "tests", "shifted"]
+CELLS += ["cut-paths", "tests", "shifted"]
 
 EVERY = 50  # steps between two stored losses
 NONE = (0.0, 0.0, 0.0)
 TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddings and norms, and of the logits
-    "tuned": ("learned", 900, (2.0, 1.0, 0.2)),
-    "tuned, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
-    "uniform": ("learned", 900, (1.0, 1.0, 1.0)),
-    **{name: (name, 1000, NONE) for name in ("learned", "sinusoidal", "relative", "rotary")},
-    "None": (None, 3000, NONE),
+    "graded": ("learned", 900, (2.0, 1.0, 0.2)),
+    "graded, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
+    "even": ("learned", 900, (1.0, 1.0, 1.0)),
+    **{f"{name}, no decay": (name, 1000, NONE) for name in ("learned", "sinusoidal", "relative", "rotary")},
+    "None, no decay": (None, 3000, NONE),
 }
 SEEDS = range(10)
 
