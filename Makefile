@@ -75,7 +75,7 @@ notebooks: dev-environment ## generate badges and navigation, then execute every
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
 longer-runs: dev-environment ## train the models of notebook 12 with ten seeds and store what they reach: 20 minutes
-	$(IN_VENV) .ci/longer_runs.py
+	PYTHONPATH=.ci $(IN_VENV) .ci/data/longer_runs.py
 
 site-environment: dev-environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt

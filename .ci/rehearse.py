@@ -1,4 +1,4 @@
-"""Rehearses the course where it is used, for real: in Colab, and with other models than its own.
+"""Rehearses the course where it is used, for real: in Colab, and with another model than its own.
 
     python .ci/rehearse.py [colab] [models] [NN ...]     both parts and every notebook, or only those named
 
@@ -8,7 +8,7 @@ own, runs there from its set-up cell to its end, and may install what Colab lack
 installs nothing. Two more runs have no network: they must end in plain sentences.
 
 Models: COURSE_CHECKPOINT=bert-base-uncased, from a hub on loopback that serves a checkpoint of that shape with random
-weights; then from the cache, with the hub gone. The same for a cased and a Chinese vocabulary.
+weights; then from the cache, with the hub gone.
 
 The environment of Colab is kept in .rehearsal, so that only the first run builds it.
 """

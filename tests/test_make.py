@@ -107,7 +107,8 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
 
 
 TESTS = [
-    f"make {target} 1" for target in ("site-environment", "validate", "test", "test-portable", "rehearse")
+    f"make {target} 1"
+    for target in ("site-environment", "validate", "test", "rehearse", "rehearse", "test-portable")
 ]
 INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
 
