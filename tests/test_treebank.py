@@ -6,9 +6,9 @@ import re
 from collections import Counter
 
 import conllu
-import make_treebank
 import pytest
 
+import make_treebank
 from utils.heads import _pronouns
 from utils.treebank import TREEBANK, Sentence, as_sentences, pattern_of, patterns_of, read_treebank
 
