@@ -74,9 +74,9 @@ def test_a_grid_of_nothing_is_refused(count, columns):
 
 
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
-    ax = plot_attention(attn_weights, TOKENS, title="head 1-1")
+    ax = plot_attention(attn_weights, TOKENS, title="L0H0")
     assert torch.equal(torch.tensor(ax.images[0].get_array().data), attn_weights)
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "head 1-1")
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "L0H0")
     assert [label.get_text() for label in ax.get_xticklabels()] == TOKENS
     assert [label.get_text() for label in ax.get_yticklabels()] == TOKENS
     assert ax.images[0].get_clim() == (0, 1)
@@ -123,7 +123,7 @@ def test_drawing_prints_nothing():
     """No font warning, no LaTeX, also with signs that the font lacks, in a process of its own."""
     code = (
         "import io, matplotlib; matplotlib.use('agg'); import torch; from utils.plots import plot_attention\n"
-        "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='head 1-1')\n"
+        "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='L0H0')\n"
         "ax.figure.savefig(io.BytesIO())"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

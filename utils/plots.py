@@ -177,7 +177,7 @@ def _read(attn_weights, tokens, key_tokens):
     if len(shape) != 2:
         raise ValueError(
             f"attn_weights has the shape {shape}, but a table shows one head: (query, key). "
-            "Choose one, for example attentions[0][0, 0] for head 1-1."
+            "Choose one, for example attentions[0][0, 0] for L0H0."
         )
     if shape != expected:
         raise ValueError(
