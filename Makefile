@@ -33,7 +33,7 @@ RESOLVE = --universal --python-version 3.11 --fork-strategy fewest --upgrade --e
 RESOLVED := requirements.txt requirements-dev.txt .ci/site.txt
 RESOLVE += $(shell sed -n 's/==.*/ /p' requirements.txt | sed 's/^/--no-emit-package /')
 
-.PHONY: help environment dev-environment lab check test test-portable rehearse validate notebooks longer-runs \
+.PHONY: help environment dev-environment lab check test test-portable rehearse validate notebooks longer-runs timings \
 	site-environment site links publish constraints bench format python
 
 help: ## print this list
@@ -76,6 +76,9 @@ notebooks: dev-environment ## generate badges and navigation, then execute every
 
 longer-runs: dev-environment ## train the models of notebook 12 with ten seeds and store what they reach: 20 minutes
 	PYTHONPATH=.ci $(IN_VENV) .ci/data/longer_runs.py
+
+timings: dev-environment ## measure times and memory of notebook 11 again (wants a quiet machine) and store them
+	PYTHONPATH=.ci $(IN_VENV) .ci/data/timings.py
 
 site-environment: dev-environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt

@@ -27,13 +27,13 @@ TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddin
 SEEDS = range(10)
 
 
-def definitions() -> dict:
-    """What the cells of the notebook define."""
+def definitions(notebook=NOTEBOOK, cells=CELLS) -> dict:
+    """What these cells of a notebook define."""
     os.environ["COURSE_STATIC_VIEWS"] = "1"  # no progress bars
     sys.path.insert(0, str(course.ROOT))
-    sources = {cell.id: cell.source for cell in course.read(NOTEBOOK).cells}
+    sources = {cell.id: cell.source for cell in course.read(notebook).cells}
     names = {"os": os}
-    for name in CELLS:
+    for name in cells:
         exec(compile(sources[name], f"<{name}>", "exec"), names)
     return names
 
