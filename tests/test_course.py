@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import nbformat
@@ -53,16 +52,6 @@ def test_publish_rewrites_every_address_and_nothing_else(copy):
     for name, text in texts(copy).items():
         assert placeholder not in text and "ada-l/attention" in text
         assert text.replace("ada-l/attention", "grace-h/course") == before[name]
-
-
-@pytest.mark.parametrize(
-    "address", ["https://github.com/ada-l/attention.git", "git@github.com:ada-l/attention.git"]
-)
-def test_publish_takes_the_address_of_origin(copy, address):
-    subprocess.run(["git", "init", "--quiet"], cwd=copy, check=True)
-    subprocess.run(["git", "remote", "add", "origin", address], cwd=copy, check=True)
-    course.main(["publish"])
-    assert course.repository() == "ada-l/attention"
 
 
 @pytest.mark.parametrize("address", ["attention", "https://github.com/ada/x", "a b/c", ""])
