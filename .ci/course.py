@@ -46,6 +46,7 @@ PICTURES = {"head_view.png": ("06_head_view.ipynb", "pronoun-view")}
 
 SET_UP = """\
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -189,7 +190,8 @@ def navigation(path: Path) -> str:
     before, after = row[row.index(path) - 1], row[row.index(path) + 1]
     links = [f"[← {about(before)['title']}]({before.name})"] if before else []
     links += ["[Contents](../README.md#the-notebooks)"]
-    return " · ".join(links + ([f"[{about(after)['title']} →]({after.name})"] if after else []))
+    links += [f"[{about(after)['title']} →]({after.name})"] if after else []
+    return " · ".join(links)
 
 
 def way(path: Path) -> str:
