@@ -29,11 +29,11 @@ OLD_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OMP_NUM_THREADS=
 RESOLVE = --universal --python-version 3.11 --fork-strategy fewest --upgrade --excludes .ci/unpinned.txt \
 	--no-annotate --quiet --custom-compile-command "make constraints" --output-file constraints.txt
 
-# What these two files pin themselves is left out.
-PINNED := requirements.txt .ci/site.txt
-RESOLVE += $(shell sed -n 's/==.*//p' $(PINNED) | sed 's/^/--no-emit-package /')
+# What requirements.txt pins itself is left out. What the others pin, it may bring along.
+RESOLVED := requirements.txt requirements-dev.txt .ci/site.txt
+RESOLVE += $(shell sed -n 's/==.*/ /p' requirements.txt | sed 's/^/--no-emit-package /')
 
-.PHONY: help environment lab check test test-portable rehearse validate notebooks longer-runs \
+.PHONY: help environment dev-environment lab check test test-portable rehearse validate notebooks longer-runs timings \
 	site-environment site links publish constraints bench format python
 
 help: ## print this list
@@ -42,39 +42,45 @@ help: ## print this list
 environment: python ## make .venv and install the packages, unless that is done (most others begin with it)
 	@"$(PYTHON)" .ci/environment.py
 
+dev-environment: python ## make .venv with what the tests need besides (those that test begin with it)
+	@"$(PYTHON)" .ci/environment.py dev
+
 lab: environment ## open JupyterLab on the first notebook
 	@$(IN_VENV) -m jupyterlab $(LAB) $(ARGS)
 
-check: environment ## check the code and the rooms of utils, in under a minute (or some: ARGS="-k mask")
+check: dev-environment ## check the code and the rooms of utils, in under a minute (or some: ARGS="-k mask")
 	$(IN_VENV) -m ruff check
 	$(IN_VENV) -m ruff format --check
 	$(IN_VENV) -m pytest tests -m "not slow and not browser" -n 2 --dist loadfile --durations 3 $(ARGS)
 
-test: environment ## check the code, run every test, compare every notebook with its stored outputs
+test: dev-environment ## check the code, run every test, compare every notebook with its stored outputs
 	$(IN_VENV) -m ruff check
 	$(IN_VENV) -m ruff format --check
 	$(PYTEST) $(ARGS)
 
-test-portable: environment ## compare the notebooks again, computing as an older CPU would
+test-portable: dev-environment ## compare the notebooks again, computing as an older CPU would
 	$(OLD_CPU) $(PYTEST) notebooks $(ARGS)
 
-validate: environment ## check the workflows and CITATION.cff
+validate: dev-environment ## check the workflows and CITATION.cff
 	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(TOOL) check-jsonschema==0.39.0 --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
 	$(TOOL) check-jsonschema==0.39.0 --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(TOOL) zizmor==1.32.0 --offline --quiet --persona pedantic .github
 	$(TOOL) cffconvert==2.0.0 --validate
 
-rehearse: environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
+rehearse: dev-environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
 	$(IN_VENV) .ci/rehearse.py $(ARGS)
 
-notebooks: environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
+notebooks: dev-environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")
 	$(IN_VENV) .ci/course.py notebooks $(ARGS)
 
-longer-runs: environment ## train the models of notebook 12 with ten seeds and store what they reach: 20 minutes
-	$(IN_VENV) .ci/longer_runs.py
+longer-runs: dev-environment ## train the models of notebook 12 with ten seeds and store what they reach: 20 minutes
+	PYTHONPATH=.ci $(IN_VENV) .ci/data/longer_runs.py
 
-site-environment: environment ## install what the web pages need besides
+timings: dev-environment ## measure times and memory of notebook 11 again (wants a quiet machine) and store them
+	PYTHONPATH=.ci $(IN_VENV) .ci/data/timings.py
+
+site-environment: dev-environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt
 
 site: site-environment ## make web pages of the course in _site/, with live views (or run only some: ARGS="02 06")
@@ -83,18 +89,17 @@ site: site-environment ## make web pages of the course in _site/, with live view
 links: site-environment ## ask for each link of the pages that `make site` makes
 	$(IN_VENV) .ci/site/build.py --links
 
-publish: environment ## write the repository's address everywhere: make publish REPO=owner/name
+publish: dev-environment ## write the repository's address everywhere: make publish REPO=owner/name
 	$(IN_VENV) .ci/course.py publish $(REPO)
 
-constraints: python ## resolve requirements.txt and .ci/site.txt anew and write constraints.txt
-	@sed '/^-c/d' $(PINNED) | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
+constraints: python ## resolve the requirements anew and write constraints.txt
+	@sed '/^-c/d' $(RESOLVED) | "$(PYTHON)" $(UV) pip compile - $(RESOLVE)
 
-bench: environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
+bench: dev-environment ## print measurements, and one table of them at the end (or some: ARGS="views checks")
 	@$(IN_VENV) tests/benchmarks/summary.py $(ARGS)
 
-format: environment ## let ruff mend and format the code and the notebooks
-	$(IN_VENV) -m ruff check --fix --exit-zero
-	$(IN_VENV) -m ruff format
+format: dev-environment ## let ruff mend and format the code and the notebooks
+	$(IN_VENV) -m ruff check --fix; found=$$?; $(IN_VENV) -m ruff format && exit $$found
 
 # An f-string tells Python 3 from a Python 2 and from a name that is not there.
 python:

@@ -2,13 +2,12 @@
 
 import os
 
-import jupyter_client
 import nbval.kernel
 import nbval.plugin
 import pytest
 
 import course
-from runner import own_sockets
+import runner
 
 # The notebooks are stored with the views' static pictures, because interactive views never print the same twice.
 os.environ["COURSE_STATIC_VIEWS"] = "1"
@@ -19,8 +18,8 @@ os.environ.pop("COURSE_CHECKPOINT", None)
 # The tests run in more processes than there are cores, so each process computes with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Else nbval's kernels now and then take each other's ports: see .ci/runner.py.
-nbval.kernel.KernelManager = lambda **named: jupyter_client.KernelManager(**named, **own_sockets())
+# Else nbval's kernels now and then take each other's ports.
+nbval.kernel.KernelManager = runner.KernelManager
 
 
 def pytest_configure(config):
@@ -48,7 +47,7 @@ def pytest_runtest_call(item):
     if asked := course.exercises(item.parent.nb.cells).get(item.cell.id):
         code = f"""{course.hint_and_solution(asked.help)[1]}
 
-from utils.checks.judge import PASSED
+from utils.checks.verdict import PASSED
 before = set(PASSED)
 verdict = {asked.check}({asked.name})
 PASSED.intersection_update(before)

@@ -2,7 +2,7 @@
 
     python .ci/course.py notebooks [NN ...]      badges, navigation, set-up cells; then run every notebook, in order,
                                                  or only those with these numbers
-    python .ci/course.py publish [owner/name]    write the repository's address everywhere (default: git's origin)
+    python .ci/course.py publish owner/name      write the repository's address everywhere
     python .ci/course.py generate                badges, navigation, set-up cells only
 
 The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among them. The
@@ -14,7 +14,6 @@ import base64
 import itertools
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -36,8 +35,8 @@ WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")
 
-# Text that asks for a guess. The stored output of the cell after it is collapsed, and opens when the cell runs.
-ASKS = re.compile(r"\b(guess|predict)\b", re.IGNORECASE)
+# How the last paragraph of a cell begins that asks for a guess.
+GUESS = "**Guess.** "
 
 # The line in which the title cell says how long a notebook takes.
 TIME = r"^\*\*Time:\*\* .*$"
@@ -110,15 +109,26 @@ def hint_and_solution(text: str) -> tuple[str, str]:
     return hint, code
 
 
+def asks(cell) -> bool:
+    """Whether a cell asks for a guess. The next one prints the answer."""
+    return cell.cell_type == "markdown" and cell.source.strip().split("\n\n")[-1].startswith(GUESS)
+
+
+def drawn(cell) -> bool:
+    """Whether a code cell shows a picture, a view or a table in HTML, which whoever leafs through must see."""
+    shown = [kind for output in cell.get("outputs", []) for kind in output.get("data", {})]
+    return any(kind == "text/html" or kind.startswith("image/") for kind in shown)
+
+
 def fold(cells) -> None:
-    """Fold the source of what a learner only needs the effect of, and the output of what is to be guessed."""
+    """Fold the source of what a learner only needs the effect of, and collapse the printed answer to a guess."""
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
-            asked = before.cell_type == "markdown" and ASKS.search(before.source[-400:])
+            hidden = asks(before) and not drawn(cell)
             folded = (
-                {"source_hidden": True} if cell.id in FOLDED else {"outputs_hidden": True} if asked else {}
+                {"source_hidden": True} if cell.id in FOLDED else {"outputs_hidden": True} if hidden else {}
             )
-            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": bool(asked)}
+            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": hidden}
             cell.metadata = nbformat.from_dict({name: value for name, value in metadata.items() if value})
 
 
@@ -176,25 +186,19 @@ def badge(path: Path, images: str = "../images") -> str:
 
 def navigation(path: Path) -> str:
     """The line that leads to the previous notebook, the contents, and the next one."""
-    row = paths()
-    place = row.index(path)
-    links = ["[Contents](../README.md#the-notebooks)"]
-    if place > 0:
-        before = row[place - 1]
-        links.insert(0, f"[← {about(before)['title']}]({before.name})")
-    if place + 1 < len(row):
-        after = row[place + 1]
-        links.append(f"[{about(after)['title']} →]({after.name})")
+    row = [None, *paths(), None]
+    before, after = row[row.index(path) - 1], row[row.index(path) + 1]
+    links = [f"[← {about(before)['title']}]({before.name})"] if before else []
+    links += ["[Contents](../README.md#the-notebooks)"]
+    links += [f"[{about(after)['title']} →]({after.name})"] if after else []
     return " · ".join(links)
 
 
 def way(path: Path) -> str:
     """The line that shows where on the way of the course a notebook stands."""
-    steps = [
-        f"**{step}**" if other == path else f"[{step}]({other.name})"
-        for step, other in zip(WAY, paths(), strict=False)
-    ]
-    return "text → " + " → ".join(steps)
+    steps = zip(WAY, paths(), strict=False)
+    links = [f"**{step}**" if other == path else f"[{step}]({other.name})" for step, other in steps]
+    return "text → " + " → ".join(links)
 
 
 def set_up() -> str:
@@ -211,15 +215,11 @@ def generated(path: Path) -> dict[str, str]:
     }
 
 
-def published() -> bool:
-    """Whether the repository has an address: the placeholder begins with a hyphen, as no name on GitHub can."""
-    return not repository().startswith("-")
-
-
 def start() -> str:
     """README's commands. The lines that fetch the course appear with its address."""
     fetch = f"git clone https://github.com/{repository()} attention-course\ncd attention-course\n"
-    return f"```sh\n{fetch if published() else ''}make lab\n```"
+    # The placeholder begins with a hyphen, as no name on GitHub can.
+    return f"```sh\n{'' if repository().startswith('-') else fetch}make lab\n```"
 
 
 def launch() -> str:
@@ -237,9 +237,8 @@ def table() -> str:
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
-        rows.append(
-            f"| {path.name[:2]} | {link} | {of['reading']} + {of['exercises']} | {badge(path, 'images')} |"
-        )
+        minutes = f"{of['reading']} + {of['exercises']}"
+        rows.append(f"| {path.name[:2]} | {link} | {minutes} | {badge(path, 'images')} |")
     hours = sum(of["reading"] + of["exercises"] for of in said.values()) / 60
     return "\n".join(rows) + f"\n\nTogether about {hours:.0f} hours."
 
@@ -287,27 +286,13 @@ def picture(name: str) -> bytes:
     return base64.b64decode(cell.outputs[0].data["image/png"])
 
 
-def publish(address: str | None) -> None:
-    address = address or origin()
+def publish(address: str = "") -> None:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", address):
-        sys.exit(
-            f"'{address}' is not an address on GitHub. Give it as owner/name: make publish REPO=owner/name"
-        )
+        sys.exit(f"'{address}' is no address on GitHub. Give it as owner/name: make publish REPO=owner/name")
     text = PYPROJECT.read_text(encoding="utf-8")
     PYPROJECT.write_text(REPOSITORY.sub(rf"\g<1>{address}\g<3>", text), encoding="utf-8", newline="\n")
     generate()
     print(f"Every badge, link and clone address now says {address}.")
-
-
-def origin() -> str:
-    """owner/name of the git remote `origin`."""
-    asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=ROOT, capture_output=True, text=True)
-    found = re.search(r"github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", asked.stdout.strip())
-    if not found:
-        sys.exit(
-            "The git remote `origin` is not on GitHub. Name the repository: make publish REPO=owner/name"
-        )
-    return found[1]
 
 
 def main(arguments: list[str]) -> None:
@@ -315,7 +300,7 @@ def main(arguments: list[str]) -> None:
         case ["generate"]:
             generate()
         case ["publish", *address] if len(address) < 2:
-            publish(address[0] if address else None)
+            publish(*address)
         case ["notebooks", *names]:
             if unknown := sorted(set(names) - {path.name[:2] for path in paths()}):
                 sys.exit(f"There is no notebook {', '.join(unknown)}.")

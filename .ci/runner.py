@@ -10,6 +10,10 @@ import os
 import tempfile
 from pathlib import Path
 
+import jupyter_client
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 SECONDS_FOR_A_CELL = 600
 
@@ -26,6 +30,13 @@ def own_sockets() -> dict[str, str]:
     return {"transport": "ipc", "ip": path}
 
 
+class KernelManager(jupyter_client.KernelManager):
+    """What nbval starts its kernels with, in place of jupyter_client's."""
+
+    def __init__(self, **named):
+        super().__init__(**named, **own_sockets())
+
+
 def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None = None, process=None, **more):
     """Run the cells of a notebook in a fresh kernel and keep their outputs in it. `first` is run before them.
 
@@ -33,11 +44,9 @@ def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None =
     that of the Python that runs this. `process` is for the kernel's process (env, stdout, stderr); what else is given
     is for nbclient.
     """
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient import NotebookClient
-
-    manager = AsyncKernelManager(kernel_name="colab" if kernels else "python3", **own_sockets())
+    manager = jupyter_client.AsyncKernelManager(
+        kernel_name="colab" if kernels else "python3", **own_sockets()
+    )
     if kernels:
         manager.kernel_spec_manager = KernelSpecManager(
             kernel_dirs=[str(kernels)], ensure_native_kernel=False

@@ -38,7 +38,7 @@ def test_no_difference_is_found_where_there_is_none(bert):
     assert found.first_difference is None and found.tolerance == 1e-10
     assert found.table["equal"].all() and (found.table["largest difference"] <= 1e-10).all()
     parts = ["attention weights", "attention output", "after the first norm", "feed-forward output", "output"]
-    layers = [f"layer {number} {part}" for number in range(1, 7) for part in parts]
+    layers = [f"layer {number} {part}" for number in range(6) for part in parts]
     assert list(found.table.index) == ["embeddings", *layers]
     assert repr(found).count("< 1e-10") == 31
 
@@ -74,7 +74,7 @@ MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the co
         ("weight[: input_ids.shape[1]]", "weight[1 : input_ids.shape[1] + 1]"),
         ("self.dropout(self.norm(embedded))", "self.dropout(embedded)"),
     ],
-    "layer 1 attention weights": [
+    "layer 0 attention weights": [
         ("if self.norm_first:", "if True:"),
         ("*= query.shape[-1] ** -0.5", "*= 1.0"),
         ("*= query.shape[-1] ** -0.5", "*= (query.shape[-1] * query.shape[-3]) ** -0.5"),
@@ -83,16 +83,16 @@ MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the co
         ("layer(hidden_state, mask)", "layer(hidden_state, ~mask)"),
         ("[name] =", '[name.replace("query", "?").replace("key", "query").replace("?", "key")] ='),
     ],
-    "layer 1 attention output": [
+    "layer 0 attention output": [
         ("per_head = per_head.transpose(1, 2)", "per_head = per_head.flip(1).transpose(1, 2)"),
         ("per_head = per_head.transpose(1, 2)", "pass"),
     ],
-    "layer 1 after the first norm": [
+    "layer 0 after the first norm": [
         ("attention_norm(hidden_state + self.dropout(attended))", "attention_norm(self.dropout(attended))"),
         (f"self.attention_norm = {NORM}", f"self.attention_norm = {WRONG_NORM}"),
     ],
-    "layer 1 feed-forward output": [("nn.GELU()", 'nn.GELU("tanh")'), ("nn.GELU()", "nn.ReLU()")],
-    "layer 1 output": [
+    "layer 0 feed-forward output": [("nn.GELU()", 'nn.GELU("tanh")'), ("nn.GELU()", "nn.ReLU()")],
+    "layer 0 output": [
         ("feed_forward_norm(hidden_state + self.feed", "feed_forward_norm(self.feed"),
         (f"self.feed_forward_norm = {NORM}", f"self.feed_forward_norm = {WRONG_NORM}"),
     ],
@@ -118,18 +118,18 @@ def put_bias(part, change):
 
 MISTAKES_IN_A_TWIN = [
     ("embeddings", lambda twin: twin.train()),
-    ("layer 2 attention weights", lambda twin: twin.layers[1].attention.dropout.train()),
-    ("layer 4 attention weights", lambda twin: swap(twin.layers[3].attention, "query", "key")),
-    ("layer 3 attention output", lambda twin: swap(twin.layers[2].attention, "value", "output")),
+    ("layer 1 attention weights", lambda twin: twin.layers[1].attention.dropout.train()),
+    ("layer 3 attention weights", lambda twin: swap(twin.layers[3].attention, "query", "key")),
+    ("layer 2 attention output", lambda twin: swap(twin.layers[2].attention, "value", "output")),
     (
-        "layer 2 after the first norm",
+        "layer 1 after the first norm",
         lambda twin: swap(twin.layers[1], "attention_norm", "feed_forward_norm"),
     ),
-    ("layer 5 attention weights", lambda twin: swap(twin.layers, "4", "5")),
-    ("layer 6 attention weights", lambda twin: setattr(twin.layers[5], "norm_first", True)),
-    ("layer 3 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, +1e-9)),
-    ("layer 3 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, -1e-9)),
-    ("layer 3 after the first norm", lambda twin: put_bias(twin.layers[2].attention_norm, math.nan)),
+    ("layer 4 attention weights", lambda twin: swap(twin.layers, "4", "5")),
+    ("layer 5 attention weights", lambda twin: setattr(twin.layers[5], "norm_first", True)),
+    ("layer 2 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, +1e-9)),
+    ("layer 2 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, -1e-9)),
+    ("layer 2 after the first norm", lambda twin: put_bias(twin.layers[2].attention_norm, math.nan)),
 ]
 
 
@@ -157,9 +157,9 @@ def test_text_of_a_comparison_shows_digits_of_real_differences_only(model, twin)
     found = compare_with_bert(twin, model, INPUTS)
     lines = repr(found).splitlines()
     assert all(line.split()[-3:] == ["<", "1e-10", "True"] for line in lines[1:7])
-    difference = found.table["largest difference"]["layer 2 attention weights"]
-    assert lines[7].split() == ["layer", "2", "attention", "weights", f"{difference:.1e}", "False"]
-    assert "layer 2 attention weights" in lines[-1]
+    difference = found.table["largest difference"]["layer 1 attention weights"]
+    assert lines[7].split() == ["layer", "1", "attention", "weights", f"{difference:.1e}", "False"]
+    assert "layer 1 attention weights" in lines[-1]
 
 
 def test_weights_that_one_side_does_not_return_are_left_out(model, twin):
@@ -180,7 +180,7 @@ def test_float32_has_a_tolerance_of_its_own_and_another_may_be_given(model, twin
     assert found.first_difference is None and found.tolerance == 1e-5
     put_bias(twin.layers[0].attention.output, 1e-9)
     found = compare_with_bert(twin, model, INPUTS)
-    assert found.first_difference == "layer 1 attention output"
+    assert found.first_difference == "layer 0 attention output"
     largest = found.table["largest difference"].max()
     found = compare_with_bert(twin, model, INPUTS, tolerance=largest)
     assert found.first_difference is None and found.tolerance == largest

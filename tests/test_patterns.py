@@ -2,16 +2,26 @@
 
 import math
 
-import pandas as pd
 import pytest
 import torch
 
 from utils.patterns import best_heads, pattern_targets, score_patterns, weight_on
 
-# "cat" stands in both sentences, "the" twice in the first.
-TOKENS = ["[CLS]", "the", "cat", "saw", "the", "dog", "[SEP]", "cat", "sleeps", "[SEP]"]
-A, B = (1, 2, 3, 4, 5), (7, 8)  # the words of the two sentences
-START, COUNT = 7, len(TOKENS)
+# "cat" stands in both sentences, "the" twice in the first; the full stop is no word.
+TOKENS = ["[CLS]", "the", "cat", "saw", "the", "dog", ".", "[SEP]", "cat", "sleeps", ".", "[SEP]"]
+A, B = (1, 2, 3, 4, 5), (8, 9)  # the words of the two sentences
+START, COUNT = 8, len(TOKENS)
+
+# Each pattern, and its targets (query, key) among these tokens, by hand. A new pattern needs a row here, and no more.
+EXPECTED = {
+    "delimiter": {(query, key) for query in range(COUNT) for key in (0, 7, 11)},
+    "next": {(i, i + 1) for i in range(COUNT - 1)},
+    "previous": {(i, i - 1) for i in range(1, COUNT)},
+    "identical": {(i, i) for i in A + B} | {(1, 4), (4, 1), (2, 8), (8, 2)},
+    "identical across": {(2, 8), (8, 2)},
+    "other sentence": {(i, j) for i in A for j in B} | {(j, i) for i in A for j in B},
+}
+OF_A_PAIR = {"identical across", "other sentence"}  # these need to know where sentence B starts
 
 
 def random_attention(layers=3, heads=4, count=COUNT):
@@ -22,17 +32,15 @@ def random_attention(layers=3, heads=4, count=COUNT):
 
 def test_targets_by_hand():
     targets = pattern_targets(TOKENS, START)
-    assert {name: set(map(tuple, there.nonzero().tolist())) for name, there in targets.items()} == {
-        "delimiter": {(query, key) for query in range(10) for key in (0, 6, 9)},
-        "next": {(i, i + 1) for i in range(9)},
-        "previous": {(i, i - 1) for i in range(1, 10)},
-        "identical": {(i, i) for i in A + B} | {(1, 4), (4, 1), (2, 7), (7, 2)},
-        "identical across": {(2, 7), (7, 2)},
-        "other sentence": {(i, j) for i in A for j in B} | {(j, i) for i in A for j in B},
-    }
+    assert {name: set(map(tuple, there.nonzero().tolist())) for name, there in targets.items()} == EXPECTED
     alone = pattern_targets(TOKENS)
-    assert list(alone) == ["delimiter", "next", "previous", "identical"]
+    assert set(alone) == set(EXPECTED) - OF_A_PAIR
     assert all(torch.equal(there, targets[name]) for name, there in alone.items())
+
+
+def test_pieces_are_words_and_marks_are_none():
+    identical = pattern_targets(["[CLS]", "airs", "##peed", "42", "#", "'", "[UNK]", "[SEP]"])["identical"]
+    assert identical.diagonal().tolist() == [False, True, True, True, False, False, False, False]
 
 
 def test_weights_on_several_targets_are_added_and_queries_without_one_do_not_count():
@@ -43,63 +51,66 @@ def test_weights_on_several_targets_are_added_and_queries_without_one_do_not_cou
 
 
 def test_even_attention_scores_the_share_of_keys_that_are_targets():
-    even = [torch.full((1, 1, COUNT, COUNT), 0.1, dtype=torch.float64)]
-    shares = [0.3, 0.1, 0.1, (4 * 2 + 3 * 1) / 7 / 10, 0.1, (5 * 2 + 2 * 5) / 7 / 10]
-    assert score_patterns(even, TOKENS, START).loc["1-1"].tolist() == pytest.approx(shares)
+    even = [torch.full((1, 1, COUNT, COUNT), 1 / COUNT, dtype=torch.float64)]
+    scores = score_patterns(even, TOKENS, START)
+    for name, there in EXPECTED.items():
+        assert scores[name].item() == pytest.approx(len(there) / len({query for query, _ in there}) / COUNT)
 
 
 def test_scores_equal_plain_loops():
     attentions = random_attention()
     scores = score_patterns(attentions, TOKENS, START)
-    for pattern, there in pattern_targets(TOKENS, START).items():
+    assert set(scores) == set(EXPECTED)
+    for name, there in EXPECTED.items():
+        queries = {query for query, _ in there}
         for layer, layer_weights in enumerate(attentions):
             for head, rows in enumerate(layer_weights[0].tolist()):
-                pairs = [pair for pair in zip(rows, there.tolist(), strict=True) if any(pair[1])]
-                sums = [sum(w for w, hit in zip(*pair, strict=True) if hit) for pair in pairs]
-                assert scores.loc[f"{layer + 1}-{head + 1}", pattern] == pytest.approx(sum(sums) / len(sums))
+                total = sum(rows[query][key] for query, key in there)
+                assert scores[name][layer, head].item() == pytest.approx(total / len(queries))
 
 
 def test_reversed_text_swaps_next_and_previous():
     attentions = random_attention()
     backwards = score_patterns([layer.flip(-1, -2) for layer in attentions], TOKENS[::-1])
-    scores = score_patterns(attentions, TOKENS)
-    swapped = scores.rename(columns={"next": "previous", "previous": "next"})[scores.columns]
-    pd.testing.assert_frame_equal(backwards, swapped)
+    for name, of_heads in score_patterns(attentions, TOKENS).items():
+        other = {"next": "previous", "previous": "next"}.get(name, name)
+        torch.testing.assert_close(backwards[other], of_heads)
 
 
 def test_swapped_sentences_keep_the_patterns_of_a_pair():
-    order, attentions = [7, 8, 9, 0, 1, 2, 3, 4, 5, 6], random_attention()
+    order, attentions = [*range(START, COUNT), *range(START)], random_attention()
     turned = [layer[..., order, :][..., order] for layer in attentions]
-    kept = ["delimiter", "identical", "identical across", "other sentence"]
-    swapped = score_patterns(turned, [TOKENS[i] for i in order], 3)[kept]
-    pd.testing.assert_frame_equal(swapped, score_patterns(attentions, TOKENS, START)[kept])
+    swapped = score_patterns(turned, [TOKENS[i] for i in order], COUNT - START)
+    for name, of_heads in score_patterns(attentions, TOKENS, START).items():
+        if name not in ("next", "previous"):
+            torch.testing.assert_close(swapped[name], of_heads)
 
 
 def test_scores_are_shares_and_are_float64_of_any_dtype():
     attentions = [layer.to(torch.bfloat16).requires_grad_() for layer in random_attention()]
-    scores = score_patterns(attentions, TOKENS, START)
-    assert (scores.dtypes == "float64").all()
-    assert ((scores >= 0) & (scores <= 1.02)).all(axis=None)
+    for of_heads in score_patterns(attentions, TOKENS, START).values():
+        assert of_heads.dtype == torch.float64 and not of_heads.requires_grad
+        assert of_heads.min() >= 0 and of_heads.max() <= 1.02
 
 
-def test_pattern_without_a_target_is_nan_and_has_no_best_head():
-    scores = score_patterns(random_attention(count=5), ["[CLS]", "one", "[SEP]", "two", "[SEP]"], 3)
-    assert scores.isna().all().tolist() == [name == "identical across" for name in scores]
-    assert scores.isna().any().sum() == 1 and "identical across" not in set(best_heads(scores)["pattern"])
+def test_pattern_without_a_target_is_left_out():
+    tokens = ["[CLS]", "one", "[SEP]", "two", "[SEP]"]
+    scores = score_patterns(random_attention(count=5), tokens, 3)
+    held = {name for name, there in pattern_targets(tokens, 3).items() if there.any()}
+    assert "identical across" not in scores and set(scores) == held
+    assert all(of_heads.isfinite().all() for of_heads in scores.values())
 
 
-def test_best_heads_come_in_order_and_their_indices_find_them():
+def test_best_heads_come_in_order():
     attentions = random_attention(layers=2, heads=12)
-    scores = score_patterns(attentions, TOKENS, START)
-    found = best_heads(scores, count=4)
-    assert list(found) == ["pattern", "rank", "head", "layer index", "head index", "score"]
-    assert found.groupby("pattern", sort=False)["rank"].apply(list).tolist() == [[1, 2, 3, 4]] * 6
-    for pattern, rank, name, layer, head, score in found.itertuples(index=False):
-        assert name == f"{layer + 1}-{head + 1}"
-        assert score == sorted(scores[pattern], reverse=True)[rank - 1]
+    for name, of_heads in score_patterns(attentions, TOKENS, START).items():
+        found = [of_heads[head].item() for head in best_heads(of_heads, count=4)]
+        assert found == sorted(of_heads.flatten().tolist(), reverse=True)[:4]
+        ((layer, head),) = best_heads(of_heads, count=1)
         weights = attentions[layer][0, head]
-        assert weight_on(weights, pattern_targets(TOKENS, START)[pattern]).item() == pytest.approx(score)
-    assert len(best_heads(scores, count=99)) == 6 * 24 and len(best_heads(scores)) == 6 * 3
+        assert weight_on(weights, pattern_targets(TOKENS, START)[name]).item() == pytest.approx(found[0])
+        assert len(best_heads(of_heads, count=99)) == 24 and len(best_heads(of_heads)) == 3
+    assert best_heads(torch.zeros(2, 3), count=4) == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
 def score(attentions):
@@ -111,13 +122,18 @@ def weigh(weights, targets):
 
 
 FITS = random_attention()
-NEEDED = r"\(1, heads, 10, 10\).*eager"
+NEEDED = rf"\(1, heads, {COUNT}, {COUNT}\).*eager"
 REFUSED = [
     ("one text", lambda: pattern_targets("[CLS] a [SEP]"), TypeError, "tokens"),
     ("no tokens", lambda: pattern_targets([]), ValueError, "no tokens"),
-    ("B at 0", lambda: pattern_targets(TOKENS, 0), ValueError, "sentence_b_start is 0.* 1 and 9"),
-    ("B behind the end", lambda: pattern_targets(TOKENS, 10), ValueError, "sentence_b_start is 10.* 1 and 9"),
-    ("B below 0", lambda: pattern_targets(TOKENS, -3), ValueError, "sentence_b_start is -3.* 1 and 9"),
+    ("B at 0", lambda: pattern_targets(TOKENS, 0), ValueError, "sentence_b_start is 0.* 1 and 11"),
+    (
+        "B behind the end",
+        lambda: pattern_targets(TOKENS, COUNT),
+        ValueError,
+        "sentence_b_start is 12.* 1 and 11",
+    ),
+    ("B below 0", lambda: pattern_targets(TOKENS, -3), ValueError, "sentence_b_start is -3.* 1 and 11"),
     ("half a place", lambda: pattern_targets(TOKENS, 1.5), TypeError, "sentence_b_start is 1.5"),
     ("B as text", lambda: pattern_targets(TOKENS, "7"), TypeError, "sentence_b_start is '7'"),
     ("another text", lambda: score(random_attention(count=9)), ValueError, NEEDED),

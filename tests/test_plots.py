@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from utils.plots import MOST_TOKENS, attention_table, live, plot_attention, plot_tables
+from utils.plots import MOST_TOKENS, attention_table, grid_of_axes, live, plot_attention, plot_tables
 
 matplotlib.use("agg")
 ROOT = Path(__file__).parent.parent
@@ -55,10 +55,28 @@ def test_largest_weight_has_the_darkest_colour_and_light_ink():
     assert re.findall(r";color:(\w+)", html) == ["white", "black", "black", "black"]
 
 
+@pytest.mark.parametrize("count, columns, rows", [(7, 3, 3), (6, 3, 2), (1, 3, 1), (2, 3, 1), (3, 1, 3)])
+def test_a_grid_has_no_empty_axes(count, columns, rows):
+    fig, axes = grid_of_axes(count, columns, size=(2, 1.5), sharex=True)
+    assert fig.axes == axes and len(axes) == count
+    assert fig.get_size_inches().tolist() == [2 * min(count, columns), 1.5 * rows]
+    fig.draw_without_rendering()
+    places = [ax.get_position() for ax in axes]
+    for ax, place in zip(axes, places, strict=True):  # the numbers of the x axis stand where nothing is below
+        lowest = not any(below.x0 == place.x0 and below.y0 < place.y0 for below in places)
+        assert ax.xaxis.get_tick_params()["labelbottom"] == lowest
+
+
+@pytest.mark.parametrize("count, columns", [(0, 3), (2, 0)])
+def test_a_grid_of_nothing_is_refused(count, columns):
+    with pytest.raises(ValueError, match="at least one"):
+        grid_of_axes(count, columns)
+
+
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
-    ax = plot_attention(attn_weights, TOKENS, title="head 1-1")
+    ax = plot_attention(attn_weights, TOKENS, title="L0H0")
     assert torch.equal(torch.tensor(ax.images[0].get_array().data), attn_weights)
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "head 1-1")
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "L0H0")
     assert [label.get_text() for label in ax.get_xticklabels()] == TOKENS
     assert [label.get_text() for label in ax.get_yticklabels()] == TOKENS
     assert ax.images[0].get_clim() == (0, 1)
@@ -105,7 +123,7 @@ def test_drawing_prints_nothing():
     """No font warning, no LaTeX, also with signs that the font lacks, in a process of its own."""
     code = (
         "import io, matplotlib; matplotlib.use('agg'); import torch; from utils.plots import plot_attention\n"
-        "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='head 1-1')\n"
+        "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='L0H0')\n"
         "ax.figure.savefig(io.BytesIO())"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -58,7 +58,7 @@ def test_machines_without_make_run_what_readme_says():
     steps = yaml.safe_load(text_of(".github/workflows/test.yml"))["jobs"]["test"]["steps"]
     run = [step["run"].removesuffix(" $LEFT_OUT") for step in steps if "run" in step]
     plain = re.findall(r"^(python -m (?:pip|ruff|pytest).*)$", text_of("README.md"), re.MULTILINE)
-    assert len(plain) == 4 and [command for command in run if command.startswith("python")] == plain
+    assert len(plain) == 6 and [command for command in run if command.startswith("python")] == plain
 
 
 def test_binder_opens_the_first_notebook():

@@ -66,7 +66,7 @@ def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(ma
     start.prepare()
     (command,) = machine.commands
     assert command[:4] == [sys.executable, "-m", "pip", "install"] and "--no-deps" in command
-    text = start.REQUIREMENTS.read_text(encoding="utf-8")
+    text = "\n".join(file.read_text(encoding="utf-8") for file in start.FILES)
     pins = dict(line.split()[0].split("==") for line in text.splitlines() if "==" in line)
     asked = dict(part.split("==") for part in command if "==" in part)
     assert asked == {name: pins[name] for name in NEEDED} and set(start.COLAB_LACKS) <= set(pins)

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 
 import conllu
-import make_treebank
 import pytest
 
+import make_treebank
 from utils.heads import _pronouns
-from utils.treebank import TREEBANK, as_sentences, read_treebank
+from utils.treebank import TREEBANK, Sentence, as_sentences, pattern_of, patterns_of, read_treebank
 
 UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
 RELATIONS = set(
@@ -108,6 +108,15 @@ def test_treebank_is_large_and_no_simple_rule_knows_it():
     assert len(pronouns) >= 100
     for place in (-1, 0):  # the nearest noun, and the first
         assert sum(candidates[place] == meant for _, meant, candidates in pronouns) / len(pronouns) < 0.6
+
+
+def test_sentences_that_differ_in_what_is_added_are_of_one_pattern():
+    relations = ["nsubj root obj", "det amod nsubj aux root advmod det obj case obl punct", "obj root nsubj"]
+    plain, longer, turned = (Sentence([], [], [], text.split(), []) for text in relations)
+    assert pattern_of(longer) == ("nsubj", "root", "obj")
+    assert patterns_of([turned, plain, longer, turned]).tolist() == [0, 1, 1, 0]
+    counts = Counter(patterns_of(read_treebank(TREEBANK)).tolist())
+    assert len(counts) == 83 and max(counts.values()) == 109, "as notebook 10 prints"
 
 
 def test_reading_keeps_the_words_and_leaves_out_what_has_no_head(read):

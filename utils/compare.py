@@ -85,7 +85,7 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
 def encoder_places(encoder):
     """Return, for each tensor to compare, the module that puts it out and the tensor's index in a tuple."""
     places = {"embeddings": (encoder.embeddings, 0)}
-    for number, layer in enumerate(encoder.layers, start=1):
+    for number, layer in enumerate(encoder.layers):
         places |= {
             f"layer {number} attention weights": (layer.attention, 1),
             f"layer {number} attention output": (layer.attention, 0),
@@ -99,7 +99,7 @@ def encoder_places(encoder):
 def bert_places(model):
     """Return the places of the same tensors, under the same names, in a `BertModel`."""
     places = {"embeddings": (model.embeddings, 0)}
-    for number, layer in enumerate(model.encoder.layer, start=1):
+    for number, layer in enumerate(model.encoder.layer):
         places |= {
             f"layer {number} attention weights": (layer.attention.self, 1),
             f"layer {number} attention output": (layer.attention.output.dense, 0),

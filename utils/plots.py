@@ -1,6 +1,7 @@
 """Attention weights as a table and as a heat map; any tables side by side; and a picture with controls."""
 
 import html
+import math
 import os
 import warnings
 
@@ -30,6 +31,25 @@ SIZES = {
 def plot_style():
     """Return the plot style of the course: `with plot_style(): ...` around the lines that draw."""
     return plt.style.context([*STYLE, SIZES])
+
+
+def grid_of_axes(count, columns, size=(3, 3), **more):
+    """Return a new figure and a list of `count` axes in it, in rows of `columns` each; the last row may be shorter.
+
+    size: width and height of one plot, in inches. more: for `plt.subplots`, such as sharex=True.
+    Raises `ValueError` where there is nothing to draw, or no column to draw it in.
+    """
+    if count < 1 or columns < 1:
+        raise ValueError(f"{count} plots in {columns} columns cannot be drawn. Give at least one of each.")
+    columns = min(count, columns)
+    rows = math.ceil(count / columns)
+    figsize = (columns * size[0], rows * size[1])
+    fig, axes = plt.subplots(rows, columns, figsize=figsize, layout="constrained", squeeze=False, **more)
+    for ax in axes.flat[count:]:
+        ax.remove()
+    for ax in axes[-2, count % columns :] if count % columns else ():
+        ax.tick_params(labelbottom=True)  # where the x axis is shared, the removed ones had its numbers
+    return fig, list(axes.flat[:count])
 
 
 MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
@@ -157,7 +177,7 @@ def _read(attn_weights, tokens, key_tokens):
     if len(shape) != 2:
         raise ValueError(
             f"attn_weights has the shape {shape}, but a table shows one head: (query, key). "
-            "Choose one, for example attentions[0][0, 0] for head 1-1."
+            "Choose one, for example attentions[0][0, 0] for L0H0."
         )
     if shape != expected:
         raise ValueError(

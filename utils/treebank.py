@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import conllu
+import numpy as np
 from conllu.exceptions import ParseException
 
 TREEBANK = Path(__file__).parent / "treebank.conllu"
+# What only adds to a phrase. Sentences that differ in nothing else are of one pattern.
+ADDED = ("det", "amod", "advmod", "nummod", "aux", "nmod:poss", "case", "obl", "punct")
 
 
 class Sentence(NamedTuple):
@@ -141,3 +144,15 @@ def as_sentences(treebank):
             "The treebank is a list, but not one of sentences. read_treebank() makes one from a file."
         )
     return list(treebank)
+
+
+def pattern_of(sentence):
+    """Return the relations of a sentence in their order, without those that only add to a phrase."""
+    return tuple(relation for relation in sentence.relations if relation not in ADDED)
+
+
+def patterns_of(sentences):
+    """Return a number for each sentence, (sentences,). Those of one pattern have the same number."""
+    patterns = [pattern_of(sentence) for sentence in sentences]
+    number = {pattern: count for count, pattern in enumerate(dict.fromkeys(patterns))}
+    return np.array([number[pattern] for pattern in patterns])

@@ -32,18 +32,10 @@ LICENCE = course.ROOT / "LICENSE"
 LIVE_VIEWS = """\
 def live_views():
     import os, sys
+    from unittest.mock import patch
     sys.path.insert(0, os.path.abspath(".."))
     from utils.views import View
-    shown = View._repr_mimebundle_
-
-    def live(view, include=None, exclude=None):
-        static = os.environ.pop("COURSE_STATIC_VIEWS")
-        try:
-            return shown(view, include, exclude)
-        finally:
-            os.environ["COURSE_STATIC_VIEWS"] = static
-
-    View._repr_mimebundle_ = live
+    View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(View._repr_mimebundle_)
 
 live_views()
 del live_views
@@ -145,9 +137,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--to", type=Path, default=course.ROOT / "_site", metavar="FOLDER")
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--links", action="store_true")
@@ -167,17 +157,8 @@ def main(arguments: list[str]) -> None:
             stage(source, [] if asked.stored or asked.links else asked.numbers or there)
         except CellExecutionError as error:
             sys.exit(f"A notebook did not run to its end, so no page was written.\n\n{error}")
-        sphinx = [
-            "--quiet",
-            "--fail-on-warning",
-            "-c",
-            str(HERE),
-            "-d",
-            f"{work}/trees",
-            str(source),
-            str(made),
-        ]
-        if build_main(["-b", "linkcheck" if asked.links else "html", *sphinx]):
+        how = ["-b", "linkcheck" if asked.links else "html", "--quiet", "--fail-on-warning"]
+        if build_main([*how, "-c", str(HERE), "-d", f"{work}/trees", str(source), str(made)]):
             sys.exit(1)
         if not asked.links:
             shutil.rmtree(asked.to, ignore_errors=True)

@@ -20,4 +20,4 @@ from . import (
     notebook_11,
     notebook_12,
 )
-from .tables import COMBINED, RIGHT, UNLISTED, WRONG
+from .tables import FRESH, PEER, RIGHT, WRONG

@@ -13,27 +13,27 @@ import course
 STORED = course.NOTEBOOKS / "12_longer_runs.json"
 NOTEBOOK = course.NOTEBOOKS / "12_watch_a_head_form.ipynb"
 CELLS = ["imports", "make-task", "loss-defined", "config", "model", "scores", "record", "train", "ablate"]
-CELLS += ["cut-paths", "other-blocks", "tests", "shifted"]
+CELLS += ["cut-paths", "tests", "shifted"]
 
 EVERY = 50  # steps between two stored losses
 NONE = (0.0, 0.0, 0.0)
 TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddings and norms, and of the logits
-    "tuned": ("learned", 900, (2.0, 1.0, 0.2)),
-    "tuned, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
-    "uniform": ("learned", 900, (1.0, 1.0, 1.0)),
-    **{name: (name, 1000, NONE) for name in ("learned", "sinusoidal", "relative", "rotary")},
-    "None": (None, 3000, NONE),
+    "graded": ("learned", 900, (2.0, 1.0, 0.2)),
+    "graded, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
+    "even": ("learned", 900, (1.0, 1.0, 1.0)),
+    **{f"{name}, no decay": (name, 1000, NONE) for name in ("learned", "sinusoidal", "relative", "rotary")},
+    "None, no decay": (None, 3000, NONE),
 }
 SEEDS = range(10)
 
 
-def definitions() -> dict:
-    """What the cells of the notebook define."""
+def definitions(notebook=NOTEBOOK, cells=CELLS) -> dict:
+    """What these cells of a notebook define."""
     os.environ["COURSE_STATIC_VIEWS"] = "1"  # no progress bars
     sys.path.insert(0, str(course.ROOT))
-    sources = {cell.id: cell.source for cell in course.read(NOTEBOOK).cells}
+    sources = {cell.id: cell.source for cell in course.read(notebook).cells}
     names = {"os": os}
-    for name in CELLS:
+    for name in cells:
         exec(compile(sources[name], f"<{name}>", "exec"), names)
     return names
 

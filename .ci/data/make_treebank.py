@@ -1,7 +1,7 @@
 """Writes utils/treebank.conllu: a small grammar draws sentences with their trees, and some are written by hand.
 
-    python tests/make_treebank.py            writes the file
-    python tests/make_treebank.py 40         prints 40 of its sentences, to be read by a person
+    python .ci/data/make_treebank.py            writes the file
+    python .ci/data/make_treebank.py 40         prints 40 of its sentences, to be read by a person
 
 The trees follow Universal Dependencies (https://universaldependencies.org). They are right because each sentence
 is built from its tree, and not the other way round. One seed makes one file, byte for byte: a test compares.
@@ -13,9 +13,9 @@ import random
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "utils" / "treebank.conllu"
+TARGET = Path(__file__).parents[2] / "utils" / "treebank.conllu"
 HEADER = """\
-# A treebank for notebook 10, written and generated for this course by tests/make_treebank.py.
+# A treebank for notebook 10, written and generated for this course by .ci/data/make_treebank.py.
 # The relations are those of Universal Dependencies 2. A pronoun whose meaning stands in its sentence has
 # Antecedent=ID in the last column: ID is the word that it stands for.
 """

