@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
+from itertools import pairwise
 
 import nbformat
 import numpy as np
@@ -39,6 +41,7 @@ each_exercise = pytest.mark.parametrize(
 def run(source):
     """Run code with the names that every notebook of exercises imports, and return its names."""
     names = {"torch": torch, "math": math, "F": F, "nn": nn, "np": np}
+    names |= {"Counter": Counter, "pairwise": pairwise}
     file = f"<exercise {hash(source)}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # as a kernel does
     exec(compile(source, file, "exec"), names)
