@@ -102,7 +102,7 @@ def run(tree, exercise):
 
 
 def mutants(exercise, count=None):
-    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, chosen by a seed, or all."""
+    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each by a seed, or all."""
     for place, attempt in enumerate(tables.RIGHT[exercise]):
         module = sys.modules.get(getattr(attempt, "__module__", None))
         if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function

@@ -167,7 +167,7 @@ def close(mine, value):
 
 
 def overflown(foreseen, told):
-    """Return what is foreseen, with nan or infinity where the answer of a trial has them: nothing else is seen there."""
+    """Return what is foreseen, with nan or infinity where the answer of a trial has them."""
     return foreseen | {
         name: torch.where(mine.isfinite(), foreseen[name].to(mine), mine)
         for name, mine in told.answer.items()
