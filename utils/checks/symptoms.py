@@ -1,6 +1,6 @@
 """What a mistake is like, where no formula of a check fits: the error that the code raises, or how an answer differs.
 
-These serve every exercise. Each name has its words in misconceptions.toml, under [symptoms]; what they say is true of
+These serve every exercise. Each name has its words in shared.toml, under [symptoms]; what they say is true of
 any code that shows the symptom, whatever its cause.
 """
 
@@ -11,11 +11,25 @@ import torch
 
 from .answers import close
 
+# What a tensor can do, and a list or a tuple cannot.
+OF_TENSORS = "|".join({*dir(torch.Tensor)} - {*dir([])})
+
 # The name of an error that tells its cause: (type or types, a pattern in its text, name). The first that fits counts.
 ERRORS = [
     (TypeError, r"NoneType", "none_not_handled"),
     (AttributeError, r"'NoneType' object", "none_not_handled"),
     (ValueError, r"is not in (list|tuple)", "not_in_the_list"),
+    (AttributeError, rf"'(list|tuple)' object has no attribute '({OF_TENSORS})'", "list_used_as_tensor"),
+    (
+        TypeError,
+        r"(list|tuple) indices .* not tuple|for [-+*/@<>&|~]+=?: .*'(list|tuple)'|multiply sequence by non-int",
+        "list_used_as_tensor",
+    ),
+    (TypeError, r"(list|tuple) indices must be integers", "index_is_no_place"),
+    (TypeError, r"must be tuple of Tensors|expected Tensor as element", "no_list_of_tensors"),
+    (ValueError, r"(too many|not enough) values to unpack", "other_number_unpacked"),
+    (RuntimeError, r"selected index k out of range", "more_than_there_are"),
+    ((ValueError, TypeError), r"too many dimensions 'str'|invalid data type 'str'", "texts_as_numbers"),
     (RuntimeError, r"view size is not compatible", "view_of_what_does_not_lie_together"),
     (RuntimeError, r"is invalid for input of size|don't add up to|shape '.*' is invalid", "sizes_do_not_fit"),
     (RuntimeError, r"split_with_sizes|split expects", "sizes_do_not_fit"),
@@ -67,17 +81,18 @@ ERRORS = [
     (TypeError, r"positional argument|unexpected keyword argument|missing \d+ required", "arguments_differ"),
     (
         TypeError,
-        r"is not subscriptable|object is not iterable|has no len|can only concatenate",
+        r"is not subscriptable|object is not iterable|has no len|can only concatenate|cannot unpack|0-d tensor",
         "one_thing_taken_for_many",
     ),
+    (IndexError, r"0-dim tensor", "one_thing_taken_for_many"),
     (TypeError, r"not callable", "not_a_function"),
     (AttributeError, r"torch\.return_types", "pair_used_as_tensor"),
     (AttributeError, r"before Module\.__init__", "no_super_init"),
     (AttributeError, r"has no attribute", "no_such_name"),
     (NameError, r"", "no_such_name"),
-    (ValueError, r"only one element tensors can be converted", "many_numbers_as_one"),
+    (ValueError, r"only one element tensors can be converted", "tensors_as_numbers"),
     (TypeError, r"'torch\.return_types", "pair_used_as_tensor"),
-    (KeyError, r"", "place_is_not_there"),
+    (KeyError, r"", "key_is_not_there"),
     (OverflowError, r"math range", "overflow_on_large_scores"),
     (RecursionError, r"", "calls_itself_for_ever"),
     (ZeroDivisionError, r"", "divided_by_zero"),
