@@ -12,7 +12,9 @@ from .shared import SHAPES_OF_SHARES, made_attentions, read_place
 def previous_token_head(attentions, attention_mask):
     weights = torch.stack(attentions)  # (layers, batch, heads, query, key)
     before = weights.diagonal(-1, dim1=-2, dim2=-1)  # (layers, batch, heads, query), without the first query
-    real = (attention_mask[:, 1:] * attention_mask[:, :-1])[:, None]  # (batch, 1, query): no pad on either side
+    real = (attention_mask[:, 1:] * attention_mask[:, :-1])[
+        :, None
+    ]  # (batch, 1, query): no pad on either side
     table = (before * real).sum(dim=(1, 3)) / real.sum()  # (layers, heads)
     layer, head = divmod(table.argmax().item(), table.shape[1])
     return layer, head
@@ -54,7 +56,10 @@ def strongest_head(attentions, query, key):
 
 def strongest_trials():
     places = [(4, 2), (1, 3), (0, 2), (3, 1), (1, 4)]
-    return [(made_attentions(*size, 6, start), *at) for size, at, start in zip(SIZES, places, OTHER_STARTS, strict=True)]
+    return [
+        (made_attentions(*size, 6, start), *at)
+        for size, at, start in zip(SIZES, places, OTHER_STARTS, strict=True)
+    ]
 
 
 check_strongest_head = Exercise(strongest_head, strongest_trials, read_place)

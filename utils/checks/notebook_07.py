@@ -91,7 +91,9 @@ def steady_trials():
     trials = []
     for (texts, layers, heads), start in zip(SCORES, STARTS, strict=True):
         count = torch.arange(texts * layers * heads)
-        scores = (((count + 17) * (count + start) * 7 + count // 3) % 1009 / 1000).reshape(texts, layers, heads)
+        scores = (((count + 17) * (count + start) * 7 + count // 3) % 1009 / 1000).reshape(
+            texts, layers, heads
+        )
         even = torch.tensor([0.55, 0.1, 0.35, 0.05, 0.45])[:texts]
         trials.append((scores / (1 + (heads == 2)), even))  # in one batch no head leads in all texts
     return trials
