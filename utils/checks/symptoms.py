@@ -1,7 +1,7 @@
 """What a mistake is like, where no formula of a check fits: the error that the code raises, or how an answer differs.
 
-These serve every exercise. Each name has its words in shared.toml, under [symptoms]; what they say is true of
-any code that shows the symptom, whatever its cause.
+These serve every exercise. Each name has its words in shared.toml, under [symptoms], with the patterns of the errors that
+tell it; what the words say is true of any code that shows the symptom, whatever its cause.
 """
 
 import re
@@ -10,101 +10,15 @@ from itertools import combinations
 import torch
 
 from .answers import close
-
-# What a tensor can do, and a list or a tuple cannot.
-OF_TENSORS = "|".join({*dir(torch.Tensor)} - {*dir([])})
-
-# The name of an error that tells its cause: (type or types, a pattern in its text, name). The first that fits counts.
-ERRORS = [
-    (TypeError, r"NoneType", "none_not_handled"),
-    (AttributeError, r"'NoneType' object", "none_not_handled"),
-    (ValueError, r"is not in (list|tuple)", "not_in_the_list"),
-    (AttributeError, rf"'(list|tuple)' object has no attribute '({OF_TENSORS})'", "list_used_as_tensor"),
-    (
-        TypeError,
-        r"(list|tuple) indices .* not tuple|for [-+*/@<>&|~]+=?: .*'(list|tuple)'|multiply sequence by non-int",
-        "list_used_as_tensor",
-    ),
-    (TypeError, r"(list|tuple) indices must be integers", "index_is_no_place"),
-    (TypeError, r"must be tuple of Tensors|expected Tensor as element", "no_list_of_tensors"),
-    (ValueError, r"(too many|not enough) values to unpack", "other_number_unpacked"),
-    (RuntimeError, r"selected index k out of range", "more_than_there_are"),
-    ((ValueError, TypeError), r"too many dimensions 'str'|invalid data type 'str'", "texts_as_numbers"),
-    (RuntimeError, r"view size is not compatible", "view_of_what_does_not_lie_together"),
-    (RuntimeError, r"is invalid for input of size|don't add up to|shape '.*' is invalid", "sizes_do_not_fit"),
-    (RuntimeError, r"split_with_sizes|split expects", "sizes_do_not_fit"),
-    (
-        RuntimeError,
-        r"cannot be multiplied|Expected size for first two dim|size mismatch",
-        "product_does_not_fit",
-    ),
-    (RuntimeError, r"inconsistent tensor size|vector \+ matrix @ vector", "product_does_not_fit"),
-    (
-        RuntimeError,
-        r"must be at least .*D|expected .*D tensors?, but|must be matrices",
-        "product_does_not_fit",
-    ),
-    (RuntimeError, r"einsum\(\)", "einsum_does_not_fit"),
-    (RuntimeError, r"all dimensions of input must be of equal length", "one_diagonal_through_all"),
-    (
-        RuntimeError,
-        r"must match the size|must match the existing size|not broadcastable",
-        "shapes_do_not_meet",
-    ),
-    (RuntimeError, r"stack expects each tensor", "unequal_parts"),
-    (RuntimeError, r"Sizes of tensors must match", "shapes_do_not_meet"),
-    (RuntimeError, r"doesn't match the broadcast shape", "shapes_do_not_meet"),
-    (ValueError, r"expected sequence of length|inhomogeneous shape", "unequal_parts"),
-    (ValueError, r"could not be broadcast", "shapes_do_not_meet"),
-    (IndexError, r"Dimension out of range", "axis_is_not_there"),
-    (RuntimeError, r"number of dimensions in the tensor input does not match", "axis_is_not_there"),
-    (IndexError, r"too many indices", "axis_is_not_there"),
-    (IndexError, r"out of (range|bounds)", "place_is_not_there"),
-    (RuntimeError, r"index .* is out of bounds", "place_is_not_there"),
-    (RuntimeError, r"Boolean value of Tensor", "many_numbers_as_one_truth"),
-    (ValueError, r"truth value of an array", "many_numbers_as_one_truth"),
-    (RuntimeError, r"a Tensor with \d+ elements cannot be converted", "many_numbers_as_one"),
-    (TypeError, r"only (integer tensors of a single element|length-1|0-dim)", "many_numbers_as_one"),
-    (RuntimeError, r"leaf Variable that requires grad|leaf variable", "gradients_are_recorded"),
-    (RuntimeError, r"requires grad\. Use", "gradients_are_recorded"),
-    (
-        RuntimeError,
-        r"(same|scalar) (data)?type|same dtype|can't be cast to|dtypes? (to|match)|expected dtype|mixed dtype",
-        "two_dtypes",
-    ),
-    (IndexError, r"tensors used as indices must be", "two_dtypes"),
-    ((TypeError, RuntimeError), r"boolean negative|Negation, the `-`", "minus_before_truth"),
-    ((TypeError, RuntimeError), r"boolean subtract|Subtraction, the `-`", "true_minus_false"),
-    (RuntimeError, r"not implemented for '|only supported for", "wrong_dtype_for_this"),
-    (RuntimeError, r"[Ii]nput dtype should be|could not infer output dtype", "wrong_dtype_for_this"),
-    (TypeError, r"ufunc .* not supported", "wrong_dtype_for_this"),
-    (TypeError, r"positional argument|unexpected keyword argument|missing \d+ required", "arguments_differ"),
-    (
-        TypeError,
-        r"is not subscriptable|object is not iterable|has no len|can only concatenate|cannot unpack|0-d tensor",
-        "one_thing_taken_for_many",
-    ),
-    (IndexError, r"0-dim tensor", "one_thing_taken_for_many"),
-    (TypeError, r"not callable", "not_a_function"),
-    (AttributeError, r"torch\.return_types", "pair_used_as_tensor"),
-    (AttributeError, r"before Module\.__init__", "no_super_init"),
-    (AttributeError, r"has no attribute", "no_such_name"),
-    (NameError, r"", "no_such_name"),
-    (ValueError, r"only one element tensors can be converted", "tensors_as_numbers"),
-    (TypeError, r"'torch\.return_types", "pair_used_as_tensor"),
-    (KeyError, r"", "key_is_not_there"),
-    (OverflowError, r"math range", "overflow_on_large_scores"),
-    (RecursionError, r"", "calls_itself_for_ever"),
-    (ZeroDivisionError, r"", "divided_by_zero"),
-]
+from .words import rows, table
 
 
 def of_error(error):
-    """Return the name of an error that tells its cause, or None."""
+    """Return the name of an error that tells its cause, or None: the first row with a pattern "Kind: text" that fits."""
     text = " ".join(str(error).split())
-    return next(
-        (name for kind, said, name in ERRORS if isinstance(error, kind) and re.search(said, text)), None
-    )
+    kinds = "|".join(f"{kind.__name__}: {text}" for kind in type(error).__mro__)
+    told = ((name, pattern) for name, row in rows(table()["symptoms"]).items() for pattern in row.edits)
+    return next((name for name, pattern in told if re.search(pattern, kinds)), None)
 
 
 # ---------------------------------------------------------------------------------- how an answer differs
