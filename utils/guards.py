@@ -290,8 +290,8 @@ def require_bert(model):
         raise ValueError("This BertModel is a decoder (is_decoder or add_cross_attention). Give an encoder.")
 
 
-def require_weights(weights, encoder):
-    """Refuse weights, by name, that have no place in the encoder, another shape, or are not numbers."""
+def require_weights(weights, encoder, kind="BertModel"):
+    """Refuse weights, by name, that have no place in the encoder (or decoder), another shape, or are not numbers."""
     wanted = encoder.state_dict()
     problems = {
         "The model has weights that the encoder has no place for": weights.keys() - wanted.keys(),
@@ -307,7 +307,7 @@ def require_weights(weights, encoder):
             ],
         }
     if found := [f"{problem}: {', '.join(sorted(names))}." for problem, names in problems.items() if names]:
-        raise ValueError(f"{' '.join(found)} Load the checkpoint anew, or give a plain BertModel.")
+        raise ValueError(f"{' '.join(found)} Load the checkpoint anew, or give a plain {kind}.")
 
 
 def require_comparable(encoder, model):
@@ -400,6 +400,54 @@ def require_same_memory(project, memory):
         raise ValueError(
             f"This key_value_cache keeps the keys of one memory, {tuple(first.shape)}, and got another tensor, "
             f"{tuple(memory.shape)}. Pass the first one each time, and open a new `with` block for each source."
+        )
+
+
+# -------------------------------------------------------------------------------------------- a model that writes
+
+LLAMA_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+LLAMA_SIZES += ("num_key_value_heads", "head_dim")
+
+
+def require_llama(model):
+    """Refuse what is not transformers' `LlamaForCausalLM`."""
+    from transformers import LlamaForCausalLM
+
+    if not isinstance(model, LlamaForCausalLM):
+        kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+        raise TypeError(f"The model is of the type {kind}, but the course writes with a LlamaForCausalLM.")
+
+
+def require_llama_config(config):
+    """Refuse a config that lacks fields, and what some models of this architecture have: a sentence for each."""
+    if missing := [
+        name for name in (*LLAMA_SIZES, "rms_norm_eps", "rope_parameters") if not hasattr(config, name)
+    ]:
+        raise ValueError(
+            f"The config ({type(config).__name__}) lacks {', '.join(missing)}. Use transformers' LlamaConfig."
+        )
+    for name in LLAMA_SIZES:
+        require_size(name, getattr(config, name))
+    require_even(config.head_dim)
+    heads, shared = config.num_attention_heads, config.num_key_value_heads
+    if heads % shared:
+        raise ValueError(
+            f"{heads} query heads cannot share {shared} key heads evenly. Choose a divisor of {heads}."
+        )
+    rope = {"rope_type": "default", **config.rope_parameters}
+    if rope["rope_type"] != "default" or rope.get("partial_rotary_factor", 1) != 1:
+        raise ValueError(
+            f"This model scales its rotations ({rope['rope_type']}), which `rotate` does not. "
+            "Choose one whose config has no rope_scaling."
+        )
+    for name in ("attention_bias", "mlp_bias"):
+        if getattr(config, name, False):
+            raise ValueError(
+                f"{name} of the config is True, but this decoder has no biases. Choose another model."
+            )
+    if getattr(config, "hidden_act", "silu") != "silu":
+        raise ValueError(
+            f'hidden_act of the config is {config.hidden_act!r}, but SwiGLU bends by "silu" only.'
         )
 
 
