@@ -83,7 +83,9 @@ def read_tensor(value, what="result", lists=False):
 def several(values):
     """Return in words what a tuple is."""
     tensors = all(isinstance(value, torch.Tensor) for value in values)
-    return ("a pair" if len(values) == 2 else f"{len(values)} things") + " of tensors" * tensors
+    if len(values) == 2:
+        return "a pair" + " of tensors" * tensors
+    return f"{len(values)} {'tensors' if tensors else 'things'}"
 
 
 def output_and_weights(raw):

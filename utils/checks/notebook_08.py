@@ -20,7 +20,8 @@ def scores_from_weights(attn_weights):
 check_scores_from_weights = Exercise(
     scores_from_weights,
     lambda: [
-        ((made_numbers(*shape, start=i) * (1 + i)).softmax(dim=-1),) for i, shape in enumerate([(4, 4), (3, 6), (5, 2)])
+        ((made_numbers(*shape, start=i) * (1 + i)).softmax(dim=-1),)
+        for i, shape in enumerate([(4, 4), (3, 6), (5, 2)])
     ],
     alone("scores"),
 )
