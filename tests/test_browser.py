@@ -280,10 +280,11 @@ def test_nothing_is_asked_from_outside_and_nothing_complains(executed, name):
 
 
 def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
-    """From a notebook to the contents, to the glossary, to a cell. JupyterLab 4.6 reads no cell from an address.
+    """From a notebook to the contents, to the glossary, to a cell. JupyterLab 4.6 reads no cell from an
+    address.
 
-    It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open yet may
-    end a little off. A later one is exact.
+    It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open
+    yet may end a little off. A later one is exact.
     """
     glossary = (ROOT / "notebooks" / "glossary.md").read_text(encoding="utf-8")
     notebook, cell = re.search(r"^\| axis \|.*\((\S+)#cell-id=(\w+)\)", glossary, re.MULTILINE).groups()
@@ -499,7 +500,8 @@ def test_hostile_tokens_are_shown_as_text(surface, name, kind):
     left = {"head": "#left text", "model": ".detail text.token", "neuron": "#collapsed #leftText text"}[kind]
     shown = frame.eval_on_selector_all(left, "all => all.map(one => one.textContent)")
     assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == HOSTILE
-    # The neuron view names its chosen token, so its own title holds the word; a script would make it the whole title.
+    # The neuron view names its chosen token, so its own title holds the word; a script would make it the
+    # whole title.
     titles = [frame.evaluate("document.title"), *(page.title() for page in surface(name).pages)]
     assert not {"hacked", "1"} & set(titles)
     assert frame.locator("img, iframe, svg[onload]").count() == 0
@@ -1067,7 +1069,8 @@ def test_the_grid_of_an_encoder_decoder(show):
 def test_a_view_is_dark_where_its_notebook_is(
     open_page, tmp_path, monkeypatch, scheme, browser, mode, ground
 ):
-    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has set."""
+    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has
+    set."""
     monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
     view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
     path = tmp_path / "page.html"

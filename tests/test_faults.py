@@ -1,7 +1,9 @@
-"""Faults of a learner's input and of a learner's machine: each ends in a right result, or in a few plain sentences.
+"""Faults of a learner's input and of a learner's machine: each ends in a right result, or in a few plain
+sentences.
 
-Here are those that cross the rooms, and those that need a notebook, a mount or several processes. The others are
-tested with the room in which a learner meets them; the hub and spoilt checkpoints, for example, in test_models.py.
+Here are those that cross the rooms, and those that need a notebook, a mount or several processes. The others
+are tested with the room in which a learner meets them; the hub and spoilt checkpoints, for example, in
+test_models.py.
 """
 
 import base64
@@ -47,7 +49,8 @@ def data_of(view):
     return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])["attention"][0]
 
 
-# ------------------------------------------------------------------------------------------- texts, tensors, models
+# ------------------------------------------------------------------------------------------- texts, tensors,
+# models
 
 # The tokens are those of WordPiece as its paper and BERT's own reading define them, worked out by hand.
 TEXTS = [
@@ -190,12 +193,14 @@ def test_what_is_long_is_shown_in_short_or_whole():
     plt.close("all")
 
 
-# ------------------------------------------------------------------------------ versions that the course does not know
+# ------------------------------------------------------------------------------ versions that the course does
+# not know
 
 
 @pytest.fixture
 def set_up(tmp_path, monkeypatch):
-    """A function that runs the set-up cell of the notebooks where Python finds these versions before its own."""
+    """A function that runs the set-up cell of the notebooks where Python finds these versions before its
+    own."""
 
     def run(versions):
         for name, version in versions.items():
@@ -262,7 +267,8 @@ def test_package_that_was_removed_halfway_counts_as_missing(set_up):
     assert_plain(str(caught.value), "conllu", "make lab")
 
 
-# ------------------------------------------------------------------------------- cells twice, out of order, restarted
+# ------------------------------------------------------------------------------- cells twice, out of order,
+# restarted
 
 # Plays cells as a notebook's kernel does, in one process. What it gets and gives is JSON, which is ASCII.
 PLAY = r"""
@@ -272,7 +278,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 class ZMQ(InteractiveShell):
-    kernel = None  # pandas looks for this, and for the name of the class: a table is then as wide as in a notebook
+    kernel = None  # pandas looks for this and the class: a table is then as wide as in a notebook
 
 shell = ZMQ.instance()
 
@@ -300,21 +306,24 @@ for name, cells in asked.items():
     report[name] = {"twice": twice, "backwards": backwards, "forwards": [play(cell) for cell in cells]}
 print("\\n" + json.dumps(report))
 """
-# What a user may have set, of which a fresh Python hears nothing; and what it hears instead, as in a notebook.
+# What a user may have set, of which a fresh Python hears nothing; and what it hears instead, as in a
+# notebook.
 OWN = re.compile(r"(?i)HF_|COURSE_|IPYTHONDIR|PYTHON|XDG_|.*_proxy$|.*DISPLAY$")
 USUAL = {"COURSE_STATIC_VIEWS": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 @pytest.fixture(scope="module")
 def fonts(tmp_path_factory):
-    """A folder with matplotlib's list of fonts: making one takes long on a busy machine, and matplotlib says so."""
+    """A folder with matplotlib's list of fonts: making one takes long on a busy machine, and matplotlib says
+    so."""
     folder = tmp_path_factory.mktemp("fonts")
     json_dump(FontManager(), folder / f"fontlist-v{FontManager.__version__}.json")
     return str(folder)
 
 
 def python(script, given, folder, prefix=(), **settings):
-    """Return what a script put into `report`, run by a fresh Python without the settings of this one's user."""
+    """Return what a script put into `report`, run by a fresh Python without the settings of this one's
+    user."""
     env = {name: value for name, value in os.environ.items() if not OWN.match(name)} | USUAL | settings
     command = [*prefix, sys.executable, "-c", script]
     given = json.dumps(given)
@@ -372,7 +381,8 @@ def test_cells_out_of_order_name_what_is_not_there_yet_and_run_all_mends_it(orde
     assert_right(cells, orders[number]["forwards"])
 
 
-# -------------------------------------------------------------------- a machine where everything is against the learner
+# -------------------------------------------------------------------- a machine where everything is against
+# the learner
 
 
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0/$1" && shift && exec "$@"'
@@ -380,7 +390,8 @@ READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0/$
 
 @functools.cache
 def own_mounts():
-    """Return the start of a command that may mount what nobody else sees; nothing where that cannot be had."""
+    """Return the start of a command that may mount what nobody else sees; nothing where that cannot be
+    had."""
     both = ["sh", "-c", READ_ONLY, tempfile.gettempdir(), ".", "mount", "-t", "tmpfs", "none", "/mnt"]
     for prefix in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         if shutil.which("unshare") and not subprocess.run([*prefix, *both], capture_output=True).returncode:
@@ -415,7 +426,8 @@ def files_in(folder):
 
 @pytest.fixture(scope="module")
 def hostile(fonts, tmp_path_factory):
-    """Notebook 06 where text is ASCII, in a folder of a hard name that is read-only, without a screen or LaTeX."""
+    """Notebook 06 where text is ASCII, in a folder of a hard name that is read-only, without a screen or
+    LaTeX."""
     if not sys.prefix.isascii():
         pytest.skip("where text is ASCII, matplotlib itself does not find its files under this Python's path")
     place = tmp_path_factory.mktemp("machine")
