@@ -398,7 +398,7 @@ def require_head_pairs(heads, config):
         whole = False
     if not whole or iter(heads) is heads:  # an iterator, which is used up now
         raise TypeError(
-            f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for head 3-1."
+            f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for L2H0."
         )
     layers, count = config.num_hidden_layers, config.num_attention_heads
     for layer, head in pairs:
