@@ -1,5 +1,5 @@
-"""Tiny models of many families of transformers, with random weights, and what each takes. Nothing is
-fetched."""
+"""Tiny models of many families of transformers, with random
+weights, and what each takes. Nothing is fetched."""
 
 import torch
 import transformers
@@ -125,8 +125,8 @@ REFUSED = {
 
 
 def family(name, attention):
-    """Return a model of a family with this attn_implementation, what it takes, and the texts of its
-    positions."""
+    """Return a model of a family with this attn_implementation, what
+    it takes, and the texts of its positions."""
     sizes, (inputs, tokens) = (CAUGHT | REFUSED)[name]
     kind = name.removesuffix("Decoder")
     config = getattr(transformers, f"{kind}Config")(**sizes)
@@ -139,8 +139,8 @@ def family(name, attention):
 
 
 def own_attentions(name):
-    """Return what a family returns under eager attention, for each panel: one tensor (layers, heads, query,
-    key)."""
+    """Return what a family returns under eager attention, for each
+    panel: one tensor (layers, heads, query, key)."""
     model, inputs, tokens = family(name, "eager")
     with torch.no_grad():
         outputs = model(**inputs, output_attentions=True)

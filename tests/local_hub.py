@@ -19,8 +19,8 @@ FAULTS = {"gated": (401, "GatedRepo"), "private": (401, ""), "down": (503, ""), 
 
 
 class LocalHub:
-    """Serves each folder of `models` under its name; `moved` maps old names to new, `faults` names to
-    FAULTS."""
+    """Serves each folder of `models` under its name; `moved` maps
+    old names to new, `faults` names to FAULTS."""
 
     def __init__(self, models, moved=(), faults=()):
         self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
@@ -97,8 +97,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def make_checkpoint(folder, tokenizer, **sizes):
-    """Write a BERT of these sizes, random in every weight, as transformers saves it, with the files of a
-    tokenizer."""
+    """Write a BERT of these sizes, random in every weight, as
+    transformers saves it, with the files of a tokenizer."""
     import torch
     from transformers import BertConfig, BertModel
 

@@ -280,8 +280,8 @@ def test_nothing_is_asked_from_outside_and_nothing_complains(executed, name):
 
 
 def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
-    """From a notebook to the contents, to the glossary, to a cell. JupyterLab 4.6 reads no cell from an
-    address.
+    """From a notebook to the contents, to the glossary, to a cell.
+    JupyterLab 4.6 reads no cell from an address.
 
     It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open
     yet may end a little off. A later one is exact.
@@ -1069,8 +1069,8 @@ def test_the_grid_of_an_encoder_decoder(show):
 def test_a_view_is_dark_where_its_notebook_is(
     open_page, tmp_path, monkeypatch, scheme, browser, mode, ground
 ):
-    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has
-    set."""
+    """scheme: what a notebook says of itself in its CSS; None is a
+    saved page. browser: what the reader has set."""
     monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
     view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
     path = tmp_path / "page.html"

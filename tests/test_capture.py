@@ -1,5 +1,5 @@
-"""What the neuron view draws of many models, held against the weights that each returns under eager
-attention."""
+"""What the neuron view draws of many models, held against the
+weights that each returns under eager attention."""
 
 import base64
 import copy
@@ -92,8 +92,8 @@ def test_numbers_drawn_are_the_models_own(name, attention):
 
 
 def flash(module, query, key, value, attention_mask, scaling, sliding_window=None, softcap=None, **more):
-    """What flash attention computes, which needs a graphics card. It gets no mask, it is told of causality
-    instead."""
+    """What flash attention computes, which needs a graphics card. It
+    gets no mask, it is told of causality instead."""
     assert attention_mask is None
     key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
     scores = query @ key.mT * scaling
@@ -222,8 +222,8 @@ def roberta_tokenizer():
 
 
 def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
-    """It has two separators between the sentences, and no types of tokens. By bertviz's neuron_view.py, B has
-    one."""
+    """It has two separators between the sentences, and no types of
+    tokens. By bertviz's neuron_view.py, B has one."""
     model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
     first, *parts = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde"))["attention"]
     assert first["left_text"] == ["<s>", "a", "b", "</s>", "</s>", "c", "d", "e", "</s>"]
@@ -306,8 +306,8 @@ def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", ["Llama", "GPT2"])
 def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager(name, attention):
-    """As of pads on the left of a causal model. Under sdpa its output there is another, and is not
-    compared."""
+    """As of pads on the left of a causal model. Under sdpa its
+    output there is another, and is not compared."""
     inputs = {"input_ids": SOURCE, "attention_mask": torch.tensor([[0, 0, 1, 1, 1, 1, 1]])}
     with torch.no_grad():
         expected = torch.cat(family(name, "eager")[0](**inputs, output_attentions=True).attentions)

@@ -52,8 +52,8 @@ each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
 
 def check(exercise, attempt):
-    """Return the verdict, whatever the attempt; a message never holds a traceback or another thing of the
-    course."""
+    """Return the verdict, whatever the attempt; a message never holds
+    a traceback or another thing of the course."""
     verdict = getattr(checks, f"check_{exercise}")(attempt)
     assert isinstance(verdict, Verdict)
     assert not re.search(r"\d\.\d{4,}|Traceback| at 0x|\.venv|site-packages", verdict.message), verdict
@@ -662,8 +662,8 @@ def test_verdict_is_shown_in_words_and_colour():
 
 @pytest.mark.parametrize("colour", [colour for _, colour in judge.LOOK.values()])
 def test_the_ground_stays_light_or_dark_enough(colour):
-    """Text on the tinted ground keeps a contrast of 7 to 1 (WCAG AAA), on a white page and on JupyterLab's
-    dark one."""
+    """Text on the tinted ground keeps a contrast of 7 to 1 (WCAG AAA),
+    on a white page and on JupyterLab's dark one."""
     tint, alpha = [int(colour[i : i + 2], 16) for i in (1, 3, 5)], int("22", 16) / 255
 
     def light(rgb):

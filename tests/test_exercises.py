@@ -75,8 +75,8 @@ def test_solution_passes(task, stub, help_, check, name):
 
 @pytest.mark.slow
 def test_solution_has_to_pass_where_the_learner_stands(tmp_path):
-    """What conftest.py adds to the run of a notebook: a wrong solution fails, and no later cell sees a right
-    one."""
+    """What conftest.py adds to the run of a notebook: a wrong solution
+    fails, and no later cell sees a right one."""
     for direction in ("tril", "triu"):
         solution = f"def my_mask(n):\n    return ones(n).{direction}()"
         stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"

@@ -1,5 +1,5 @@
-"""Faults of a learner's input and of a learner's machine: each ends in a right result, or in a few plain
-sentences.
+"""Faults of a learner's input and of a learner's machine: each ends
+in a right result, or in a few plain sentences.
 
 Here are those that cross the rooms, and those that need a notebook, a mount or several processes. The others
 are tested with the room in which a learner meets them; the hub and spoilt checkpoints, for example, in
@@ -197,8 +197,8 @@ def test_what_is_long_is_shown_in_short_or_whole():
 
 @pytest.fixture
 def set_up(tmp_path, monkeypatch):
-    """A function that runs the set-up cell of the notebooks where Python finds these versions before its
-    own."""
+    """A function that runs the set-up cell of the notebooks where
+    Python finds these versions before its own."""
 
     def run(versions):
         for name, version in versions.items():
@@ -311,16 +311,16 @@ USUAL = {"COURSE_STATIC_VIEWS": "1", "MPLBACKEND": "module://matplotlib_inline.b
 
 @pytest.fixture(scope="module")
 def fonts(tmp_path_factory):
-    """A folder with matplotlib's list of fonts: making one takes long on a busy machine, and matplotlib says
-    so."""
+    """A folder with matplotlib's list of fonts: making one takes long
+    on a busy machine, and matplotlib says so."""
     folder = tmp_path_factory.mktemp("fonts")
     json_dump(FontManager(), folder / f"fontlist-v{FontManager.__version__}.json")
     return str(folder)
 
 
 def python(script, given, folder, **settings):
-    """Return what a script put into `report`, run by a fresh Python without the settings of this one's
-    user."""
+    """Return what a script put into `report`, run by a fresh Python
+    without the settings of this one's user."""
     env = {name: value for name, value in os.environ.items() if not OWN.match(name)} | USUAL | settings
     command = [sys.executable, "-c", script]
     given = json.dumps(given)

@@ -1,5 +1,5 @@
-"""The static pictures: lines composed as a canvas composes them, each number where the page draws it, and the
-files."""
+"""The static pictures: lines composed as a canvas composes them, each
+number where the page draws it, and the files."""
 
 import io
 import itertools
@@ -67,8 +67,8 @@ def lab(picture):
 
 
 def one_by_one(image, opacities, colours, left, right, top, step, width, fine=8):
-    """Lines drawn by what source-over means, each with the part of a pixel that it covers counted in fine
-    points."""
+    """Lines drawn by what source-over means, each with the part of a
+    pixel that it covers counted in fine points."""
     rows, columns = image.shape[:2]
     y, x = (np.mgrid[: rows * fine, : columns * fine] + 0.5) / fine
     for head, query, key in np.ndindex(opacities.shape):
@@ -188,8 +188,8 @@ def test_picture_grows_by_as_much_as_the_page_for_each_token():
 
 
 def test_model_view_draws_every_weight_where_bertviz_has_it():
-    """By its model_view.js: 970 pixels, 38 of them for names; 84 / heads for a token; 5 around a small
-    picture."""
+    """By its model_view.js: 970 pixels, 38 of them for names; 84 /
+    heads for a token; 5 around a small picture."""
     attention = weights(layers=3, heads=8)
     view = model_view(attention, names(4))
     cells = list(itertools.product(range(3), range(8)))
@@ -214,8 +214,8 @@ def test_model_view_draws_the_heads_that_are_included():
 
 @pytest.fixture(scope="module")
 def neurons():
-    """A neuron view with token 3 of 5 chosen, and its query and key vectors by hand, each (tokens,
-    head_dim)."""
+    """A neuron view with token 3 of 5 chosen, and its query and key
+    vectors by hand, each (tokens, head_dim)."""
     model = small_bert().double()
     with torch.no_grad():
         inputs = Words()("w5 w6 w7")
@@ -391,8 +391,8 @@ def test_colours_of_a_png_are_those_that_were_composed():
 @pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
 @pytest.mark.parametrize("kind", ["head", "heads", "head, dense", "model", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path):
-    """Lines and tokens of the real model, and 10,000 lines: the mean distance of their colours is below 1
-    (CIE76)."""
+    """Lines and tokens of the real model, and 10,000 lines: the mean
+    distance of their colours is below 1 (CIE76)."""
     tokenizer, model = load()
     attention, tokens, _ = pair(tokenizer, model)
     torch.manual_seed(0)

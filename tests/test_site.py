@@ -1,5 +1,5 @@
-"""The web pages of the course that `make site` makes, in headless Chromium with every outside host
-blocked."""
+"""The web pages of the course that `make site` makes, in headless
+Chromium with every outside host blocked."""
 
 import functools
 import http.server
@@ -96,8 +96,8 @@ def test_links_to_cells_lead_to_them(opened):
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_attention):
-    """On a notebook's page, and on the front page, whose view begins with one layer and one head, from the
-    disk."""
+    """On a notebook's page, and on the front page, whose view begins
+    with one layer and one head, from the disk."""
     attentions, _ = bert_attention
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
     for layer in (0, 3):

@@ -1,5 +1,5 @@
-"""Inputs and views that several tests draw. It also runs inside a notebook of a browser test, so it imports
-no test."""
+"""Inputs and views that several tests draw. It also runs inside a
+notebook of a browser test, so it imports no test."""
 
 import base64
 import json
@@ -77,8 +77,8 @@ class Words:
 
 
 def small_bert(attention="eager", **others):
-    """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are of the size of a trained
-    model's."""
+    """A BERT of 3 layers of 4 heads of width 6, whose queries and
+    keys are of the size of a trained model's."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
     config = BertConfig(**sizes, **others, intermediate_size=32, attn_implementation=attention)

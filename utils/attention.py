@@ -256,8 +256,8 @@ class MultiHeadAttention(nn.Module):
 
 
 class LayerAttention(MultiHeadAttention):
-    """Multi-head attention as a layer of BERT has it: in train mode, dropout sets some attention weights to
-    0.
+    """Multi-head attention as a layer of BERT has it: in train
+    mode, dropout sets some attention weights to 0.
 
     Takes, returns and raises what `MultiHeadAttention` does. In train mode the weights it returns are those
     after dropout, as in transformers. A scheme of positions replaces `project` or `position_bias`.
@@ -304,8 +304,8 @@ def fused_attention(query, key, value, mask=None, bias=None, dropout=0.0):
 
 
 class FusedAttention(LayerAttention):
-    """`LayerAttention` by `fused_attention`: faster, with less memory on long inputs, and None in place of
-    weights."""
+    """`LayerAttention` by `fused_attention`: faster, with less memory on
+    long inputs, and None in place of weights."""
 
     def attend(self, query, key, value, mask):
         bias = self.position_bias(query.shape[-2], key.shape[-2])
@@ -314,8 +314,8 @@ class FusedAttention(LayerAttention):
 
 
 def use_fused_attention(module, fused=True):
-    """Return `module`, in which every `LayerAttention` now attends as `FusedAttention` does, or again by
-    hand."""
+    """Return `module`, in which every `LayerAttention` now attends as
+    `FusedAttention` does, or again by hand."""
     for part in module.modules():
         if isinstance(part, LayerAttention):
             vars(part).pop("attend", None)  # that of the class is back

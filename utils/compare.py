@@ -1,5 +1,5 @@
-"""The twin and the original: BERT's weights under the names of an `Encoder`, and the first tensor that
-differs."""
+"""The twin and the original: BERT's weights under the names of an
+`Encoder`, and the first tensor that differs."""
 
 import math
 from typing import NamedTuple
@@ -25,8 +25,8 @@ TWIN_NAMES = {  # BERT's name of a part: the encoder's. In this order: a name ma
 
 
 def twin_weights(model):
-    """Return the weights of a `BertModel` under the names of an `Encoder`. The pooler is left out, by
-    name."""
+    """Return the weights of a `BertModel` under the names of an
+    `Encoder`. The pooler is left out, by name."""
     weights = {}
     for name, weight in model.state_dict().items():
         if name.startswith("pooler."):

@@ -98,8 +98,8 @@ class EncoderLayer(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """The sum of three vectors a token, for its id, its segment and its position; then layer norm and
-    dropout.
+    """The sum of three vectors a token, for its id, its segment and
+    its position; then layer norm and dropout.
 
     `forward(input_ids, token_type_ids=None)` takes two tensors (batch, seq) of whole numbers; without
     token_type_ids every token is in segment 0. Returns (batch, seq, hidden_size).
@@ -137,8 +137,8 @@ class EncoderOutput(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """Embeddings and a stack of layers: BERT without its pooler (Devlin et al. 2019), if nothing else is
-    asked.
+    """Embeddings and a stack of layers: BERT without its pooler
+    (Devlin et al. 2019), if nothing else is asked.
 
     `positions` says how a token knows its place: "learned" (BERT), "sinusoidal", "relative", "rotary", or
     None for not at all. With `norm_first` a norm stands after the last layer too, as no other would.

@@ -1,5 +1,5 @@
-"""What is refused, in plain words: each `require_…` raises when what it is given does not fit, and returns
-nothing.
+"""What is refused, in plain words: each `require_…` raises when what
+it is given does not fit, and returns nothing.
 
 They stand in `utils` at the top of the definitions that the notebooks teach, and not in the notebooks: there
 a definition is the concept alone. Every sentence says what was wrong, with both shapes or names, and what to
@@ -223,8 +223,8 @@ def require_even(width):
 
 
 def require_input_ids(ids, embeddings, name="input_ids"):
-    """Refuse, by name, ids that are not (batch, seq), not in the vocabulary, or more than there are
-    positions."""
+    """Refuse, by name, ids that are not (batch, seq), not in the
+    vocabulary, or more than there are positions."""
     advice = "Take them from what belongs to this model: its tokenizer, or pad_texts()."
     require_ids(name, ids, embeddings.token, "the vocabulary has {} ids", advice)
     positions = embeddings.position and embeddings.position.num_embeddings
@@ -357,8 +357,8 @@ def require_eval_mode(model):
 
 
 def require_no_cache(decoder):
-    """Refuse a decoder whose attentions keep keys and values: its embeddings count positions from 0 at each
-    call."""
+    """Refuse a decoder whose attentions keep keys and values: its
+    embeddings count positions from 0 at each call."""
     if any("project" in vars(layer.self_attention) for layer in decoder.layers):
         raise ValueError(
             "This decoder is in a key_value_cache. Leave that `with` block first, "
@@ -367,8 +367,8 @@ def require_no_cache(decoder):
 
 
 def require_same_memory(project, memory):
-    """Refuse another memory than the one that this `project` was given first, and whose keys and values it
-    keeps.
+    """Refuse another memory than the one that this `project` was
+    given first, and whose keys and values it keeps.
 
     The first memory itself is kept here: `project` is the notebook's, and has no need of it.
     """
@@ -397,9 +397,7 @@ def require_head_pairs(heads, config):
     except (TypeError, ValueError):
         whole = False
     if not whole or iter(heads) is heads:  # an iterator, which is used up now
-        raise TypeError(
-            f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for L2H0."
-        )
+        raise TypeError(f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for L2H0.")
     layers, count = config.num_hidden_layers, config.num_attention_heads
     for layer, head in pairs:
         if not (0 <= layer < layers and 0 <= head < count):

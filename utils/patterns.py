@@ -40,8 +40,8 @@ def pattern_targets(tokens, sentence_b_start=None):
 
 
 def weight_on(weights, targets):
-    """Return the weight on the targets, added up for each query, as a mean over the queries that have a
-    target.
+    """Return the weight on the targets, added up for each query, as
+    a mean over the queries that have a target.
 
     weights: (layers, heads, query, key), or any shape that ends in (query, key). targets: bool (query, key).
     The result has the leading axes, (layers, heads), and is NaN where no query has a target. Raises
@@ -53,8 +53,8 @@ def weight_on(weights, targets):
 
 
 def score_patterns(attentions, tokens, sentence_b_start=None):
-    """Return how much of its attention each head gives to each pattern: a dict of tensors (layers, heads),
-    float64.
+    """Return how much of its attention each head gives to each
+    pattern: a dict of tensors (layers, heads), float64.
 
     attentions: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions` of one text.
     tokens, sentence_b_start: as in `pattern_targets`. A pattern without a target in this text is left out, as

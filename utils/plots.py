@@ -34,8 +34,8 @@ def plot_style():
 
 
 def grid_of_axes(count, columns, size=(3, 3), **more):
-    """Return a new figure and a list of `count` axes in it, in rows of `columns` each; the last row may be
-    shorter.
+    """Return a new figure and a list of `count` axes in it, in rows of
+    `columns` each; the last row may be shorter.
 
     size: width and height of one plot, in inches. more: for `plt.subplots`, such as sharex=True.
     Raises `ValueError` where there is nothing to draw, or no column to draw it in.
@@ -58,8 +58,8 @@ CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # a colour and 
 
 
 class AttentionTable(pd.DataFrame):
-    """A DataFrame of attention weights, shown in colour with 3 decimals. What is computed from it is plain
-    pandas.
+    """A DataFrame of attention weights, shown in colour with 3
+    decimals. What is computed from it is plain pandas.
 
     Beyond MOST_TOKENS it is shown as pandas shows a large table: without colour, and without its middle.
     """
@@ -95,8 +95,8 @@ def _coloured(weight):
 
 
 def attention_table(attn_weights, tokens, key_tokens=None):
-    """Return the weights of one head (or of a mean over heads) as a table: a row for each query, a column for
-    each key.
+    """Return the weights of one head (or of a mean over heads) as a
+    table: a row for each query, a column for each key.
 
     attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given. It
     shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises `TypeError` or
@@ -108,8 +108,8 @@ def attention_table(attn_weights, tokens, key_tokens=None):
 
 
 def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
-    """Draw the weights of one head as a heat map: a row for each query, a column for each key, white 0, dark
-    blue 1.
+    """Draw the weights of one head as a heat map: a row for each
+    query, a column for each key, white 0, dark blue 1.
 
     attn_weights: (query, key). tokens, key_tokens: as in `attention_table`. ax: where to draw; a new figure
     by default. Returns the Axes. Raises `TypeError` or `ValueError` if shape and tokens do not fit, for NaN,
@@ -171,8 +171,8 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
 
 
 def _read(attn_weights, tokens, key_tokens):
-    """Return the weights as an array and the tokens of queries and keys, and refuse what does not fit
-    together."""
+    """Return the weights as an array and the tokens of queries and
+    keys, and refuse what does not fit together."""
     if not isinstance(attn_weights, torch.Tensor):
         raise TypeError(f"attn_weights must be a tensor (query, key), not {type(attn_weights).__name__}.")
     names = [tokens, tokens if key_tokens is None else key_tokens]
@@ -198,8 +198,8 @@ def _read(attn_weights, tokens, key_tokens):
 
 
 def live(draw, **controls):
-    """Show a picture with a slider for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values,
-    first 64.
+    """Show a picture with a slider for each argument of `draw`:
+    live(draw, d=[64, 2, 4]) offers three values, first 64.
 
     draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to
     choose from. The first value of each is drawn first. With COURSE_STATIC_VIEWS=1 in the environment only

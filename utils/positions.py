@@ -34,8 +34,8 @@ def sinusoidal_positions(seq_len, hidden_size):
 
 
 def rotate(per_head):
-    """Return queries or keys, (..., seq, head_dim), with each pair of numbers turned by its
-    `position_angles`.
+    """Return queries or keys, (..., seq, head_dim), with each pair
+    of numbers turned by its `position_angles`.
 
     The product of a turned query and a turned key depends on their distance, not on where they are: Su et al.
     2021 (rotary positions). Pairs are neighbours, (0, 1), (2, 3), ... Raises `ValueError` for an odd
@@ -77,8 +77,8 @@ class RelativeAttention(LayerAttention):
 
 
 def position_table(config, positions):
-    """Return the `nn.Embedding` with a vector for each position, or None if the scheme adds none to
-    tokens."""
+    """Return the `nn.Embedding` with a vector for each position, or
+    None if the scheme adds none to tokens."""
     require_positions(positions)
     if positions == "learned":
         return nn.Embedding(config.max_position_embeddings, config.hidden_size)

@@ -99,8 +99,8 @@ def _sentence(block):
 
 
 def _require_link(number, token, place, count):
-    """Refuse a word that is not numbered by its place, has no other word (or 0) as its head, or no relation
-    to it."""
+    """Refuse a word that is not numbered by its place, has no other
+    word (or 0) as its head, or no relation to it."""
     if token["id"] != place:
         raise _wrong(number, f"has the ID {token['id']}", f"Here it must be {place}: words count 1, 2, 3")
     if token["head"] is None or not 0 <= token["head"] <= count or token["head"] == place:

@@ -19,8 +19,8 @@ LENGTHS = [512, 1024, 2048, 4096]  # for the memory
 
 
 def most_held(function, *args) -> int:
-    """The most bytes that a call holds at one time beside its arguments, as PyTorch's allocator counts
-    them."""
+    """The most bytes that a call holds at one time beside its
+    arguments, as PyTorch's allocator counts them."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:

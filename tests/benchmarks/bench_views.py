@@ -1,5 +1,5 @@
-"""The pages of the three views: their size and the time that Python and Chromium take for them, beside
-bertviz's.
+"""The pages of the three views: their size and the time that Python
+and Chromium take for them, beside bertviz's.
 
 Sizes are those of the whole page, with d3 in it, which bertviz's own pages fetch from a server with jQuery.
 The large case is 128 tokens and the shape of bert-base, 12 layers of 12 heads: 2,359,296 weights. It prints
@@ -239,8 +239,8 @@ def cpu(call, *given):
 
 
 def cold_start():
-    """From a cold Python to the first head view, of weights that lie in a file: processes by turns, CPU
-    seconds."""
+    """From a cold Python to the first head view, of weights that lie
+    in a file: processes by turns, CPU seconds."""
     start = "import torch; given = torch.load('given.pt'); "
     codes = {
         "own": "from utils.views import head_view; head_view(*given)._repr_mimebundle_()",
