@@ -105,7 +105,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_atten
         expected = attentions[layer][0]
         assert (test_browser.weights(frame, expected) - expected).abs().max() < 0.005
     front = open_page((site.folder / "index.html").as_uri())
-    frame = test_browser.view_of(front, "Head view: 20 tokens, layer 4 of 6 (index 3), heads of index 1")
+    frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
     drawn = test_browser.weights(frame, attentions[3][0], strength="0")
     assert (drawn[1] - attentions[3][0, 1]).abs().max() < 0.005
     assert drawn[0].max() == drawn[2:].max() == 0 and front.errors == []
