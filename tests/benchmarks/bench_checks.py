@@ -1,6 +1,7 @@
 """The confusion table of the exercises' checks: what each mistake is called, in all of tests/attempts.
 
-It prints a table and fails nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_checks.py`.
+It prints a table and fails nothing. Run it by `make bench`, or alone: `python
+tests/benchmarks/bench_checks.py`.
 """
 
 import statistics
@@ -37,9 +38,7 @@ def main():
     given("shift_right", RIGHT["shift_right"][0])
     seconds.clear()
     total, each = Counter(), {}
-    print(
-        "Rows: what an attempt truly is. Columns: attempts, how many were given this very name, and all other names."
-    )
+    print("Rows: what an attempt truly is. Columns: attempts, how many got this very name, other names.")
     for exercise, attempts in RIGHT.items():
         print(f"\n{exercise}")
         before = total.copy()
@@ -73,7 +72,8 @@ def main():
     print(f" ({total['wrong', 'own'] / total['wrong']:.1%})")
     print(f"unlisted refused, no name     {total['unlisted', 'own']} of {total['unlisted']}")
     print(
-        f"several mistakes refused      {total['combined'] - total['combined', 'passed']} of {total['combined']}"
+        f"several mistakes refused      {total['combined'] - total['combined', 'passed']}"
+        f" of {total['combined']}"
     )
     named = total["wrong", "own"] / total["wrong"]
     record("wrong attempts named", f"{named:.1%}", f"of {total['wrong']}", "95 %", named >= 0.95)
