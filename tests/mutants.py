@@ -1,4 +1,4 @@
-"""Machine-made mutants of the attempts: one operator, comparison, constant, call, keyword or name is another one."""
+"""Machine-made mutants of the attempts: another operator, comparison, constant, call, keyword or name."""
 
 import ast
 import copy
@@ -87,7 +87,7 @@ def places(tree, attempt):
 
 
 def run(tree, exercise):
-    """Return the right attempts at an exercise, of a file of attempts with this syntax tree; the tables stay."""
+    """Return the right attempts at an exercise of a file with this syntax tree; the tables stay."""
     kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
     for table, _ in kept:
         table.clear()
@@ -102,7 +102,7 @@ def run(tree, exercise):
 
 
 def mutants(exercise, count=None):
-    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, chosen by a seed, or all."""
+    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, or all."""
     for place, attempt in enumerate(tables.RIGHT[exercise]):
         module = sys.modules.get(getattr(attempt, "__module__", None))
         if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function

@@ -1,4 +1,5 @@
-"""The gguf room: every tensor against the gguf package's, the tokenizer against transformers', and bad files."""
+"""The gguf room: every tensor against the gguf package's, the tokenizer against transformers', and bad
+files."""
 
 import re
 import struct
@@ -55,7 +56,8 @@ def course_texts():
 
 @pytest.mark.slow
 def test_tokenizer_is_that_of_transformers(whole):
-    """Its own loader of GGUF forgets the rule that each digit stands alone, so it is asked without and with it."""
+    """Its own loader of GGUF forgets the rule that each digit stands alone, so it is asked without and
+    with it."""
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 

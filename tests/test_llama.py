@@ -1,4 +1,5 @@
-"""The llama room: against transformers' LlamaForCausalLM on odd shapes, on the packaged model, and what is refused."""
+"""The llama room: against transformers' LlamaForCausalLM on odd shapes, on the packaged model, and what is
+refused."""
 
 import copy
 import itertools
@@ -204,7 +205,7 @@ def test_course_writer_takes_another_model(tmp_path, monkeypatch):
             load_writer()
 
 
-# ------------------------------------------------------------------------------------------- the packaged model
+# -------------------------------------------------------------------------------- the packaged model
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ TWIN_NAMES = {  # BERT's name of a part: the encoder's. In this order: a name ma
 
 
 def twin_weights(model):
-    """Return the weights of a `BertModel` under the names of an `Encoder`. The pooler is left out, by name."""
+    """Return the weights of a `BertModel` under the names of an
+    `Encoder`. The pooler is left out, by name."""
     weights = {}
     for name, weight in model.state_dict().items():
         if name.startswith("pooler."):
@@ -61,7 +62,8 @@ def renamed(weights, source, target):
 
 
 def to_halves(weight, head_dim):
-    """Return a weight of queries or keys, (heads * head_dim, hidden_size), for rotations that pair a head's halves."""
+    """Return a weight of queries or keys, (heads * head_dim, hidden_size), for rotations that pair a
+    head's halves."""
     return weight.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
 
 
@@ -100,10 +102,10 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
     """Run a twin and its BERT on the same inputs, and return a `Comparison` of what each layer computes.
 
     `inputs` is what the tokenizer returns, with `return_tensors="pt"`. The tolerance is an absolute one: 1e-5
-    in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake, such
-    as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By hand
-    against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights, either,
-    and these are left out of the table.
+    in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake,
+    such as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By
+    hand against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights,
+    either, and these are left out of the table.
 
     Raises `TypeError` or `ValueError` if the model is no `BertModel` in eval mode, or the two differ in the
     number of layers or in dtype, or their dtype has no tolerance and none is given.
@@ -116,10 +118,12 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
 
 
 def compare_with_llama(ours, theirs, input_ids, tolerance=1e-5):
-    """Run a `Llama` and its `LlamaForCausalLM` on the same ids, and return a `Comparison` of what each layer computes.
+    """Run a `Llama` and its `LlamaForCausalLM` on the same ids, and return a `Comparison` of what each layer
+    computes.
 
-    The table holds each difference as a share of the tensor's largest number (if that is more than 1): some numbers
-    of a hidden state reach 20,000, where float32 rounds by 0.002. Load the model with attn_implementation="eager".
+    The table holds each difference as a share of the tensor's largest number (if that is more than 1): some
+    numbers of a hidden state reach 20,000, where float32 rounds by 0.002. Load the model with
+    attn_implementation="eager".
     """
     inputs = {"input_ids": input_ids}
     theirs = record(theirs, llama_places(theirs), inputs)

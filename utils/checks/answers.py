@@ -83,7 +83,9 @@ def read_tensor(value, what="result", lists=False):
 def several(values):
     """Return in words what a tuple is."""
     tensors = all(isinstance(value, torch.Tensor) for value in values)
-    return ("a pair" if len(values) == 2 else f"{len(values)} things") + " of tensors" * tensors
+    if len(values) == 2:
+        return "a pair" + " of tensors" * tensors
+    return f"{len(values)} {'tensors' if tensors else 'things'}"
 
 
 def output_and_weights(raw):
@@ -128,7 +130,7 @@ def whole_numbers(name, lists=True):
                 raise Unreadable(said, "too_much_returned")
             raw = [part.item() if isinstance(part, torch.Tensor) else part for part in raw] if lists else raw
         numbers = read_tensor(raw, name, lists)
-        if len(broken := numbers[numbers != numbers.round()]):
+        if len(broken := numbers[(numbers != numbers.round()) | numbers.isinf()]):
             raise Unreadable(
                 f"Your result holds {broken[0]:.2f}. Whole numbers are expected.", "not_whole_numbers"
             )
@@ -167,7 +169,7 @@ def close(mine, value):
 
 
 def overflown(foreseen, told):
-    """Return what is foreseen, with nan or infinity where the answer of a trial has them: nothing else is seen there."""
+    """Return what is foreseen, with nan or infinity where the answer of a trial has them."""
     return foreseen | {
         name: torch.where(mine.isfinite(), foreseen[name].to(mine), mine)
         for name, mine in told.answer.items()
