@@ -87,7 +87,7 @@ def places(tree, attempt):
 
 
 def run(tree, exercise, place, name):
-    """Return an attempt of a file with this syntax tree: by its name, or by its place among the right ones."""
+    """Return an attempt of a file with this syntax tree, by its name or its place among the right ones."""
     kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
     for table, _ in kept:
         table.clear()
