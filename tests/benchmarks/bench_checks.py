@@ -1,7 +1,7 @@
 """What the checks say of machine-made mutants of all right attempts: accepted, named, or not.
 
-It prints a table and fails nothing. Run it by `make bench ARGS=checks`, or with names of exercises. An accepted
-mutant is listed if its answers on fresh inputs are not those of the solution.
+It prints a table and fails nothing. Run it by `make bench ARGS=checks`, or with names of exercises. An
+accepted mutant is listed if its answers on fresh inputs are not those of the solution.
 """
 
 import sys
