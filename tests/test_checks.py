@@ -196,17 +196,6 @@ def with_fresh_trials(exercise):
     return again
 
 
-def test_checks_stay_short():
-    """The limits stand in CONTRIBUTING: lines an exercise, on average over all."""
-    folder = ROOT / "utils" / "checks"
-    count = {
-        kind: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob(f"*.{kind}"))
-        for kind in ("py", "toml")
-    }
-    assert count["py"] <= 78 * len(CHECKS), f"{count['py']} lines of Python for {len(CHECKS)} exercises"
-    assert sum(count.values()) <= 128 * len(CHECKS), f"{sum(count.values())} lines with the rows"
-
-
 class Small(Exercise):
     """An exercise of this file: its rows are given, not read."""
 

@@ -1,6 +1,7 @@
 """The exercises in the notebooks: task, stub, hint and solution belong together.
 
-That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in conftest.py.
+That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in
+conftest.py.
 """
 
 import ast
@@ -75,7 +76,7 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
 
 
 def as_tree(source, name):
-    """Return the syntax tree of a definition as text: without docstrings, and under the name of its exercise."""
+    """Return a definition as its syntax tree tells it, without docstrings, by the name of its exercise."""
     (node,) = [node for node in ast.parse(source).body if getattr(node, "name", None) == name]
     for part in ast.walk(node):
         if isinstance(part, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(part):
@@ -100,7 +101,8 @@ def test_solution_passes(task, stub, help_, check, name):
 
 @pytest.mark.slow
 def test_solution_has_to_pass_where_the_learner_stands(tmp_path):
-    """What conftest.py adds to the run of a notebook: a wrong solution fails, and no later cell sees a right one."""
+    """What conftest.py adds to the run of a notebook: a wrong solution
+    fails, and no later cell sees a right one."""
     for direction in ("tril", "triu"):
         solution = f"def my_mask(n):\n    return ones(n).{direction}()"
         stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"
