@@ -20,7 +20,8 @@ NEEDED = ["bertviz", "mpld3"]
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine without the packages in `lacks`: commands are noted, and what they name is there afterwards."""
+    """A machine without the packages in `lacks`: commands are
+    noted, and what they name is there afterwards."""
     found = SimpleNamespace(lacks=set(), commands=[], returncode=0)
     real = importlib.metadata.version
 
@@ -79,6 +80,7 @@ def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):
         start.prepare()
 
 
+@pytest.mark.slow
 def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
     """All that they import and Colab does not have, by the name that it is imported with."""
     colab_has = {"torch", "numpy", "transformers", "tokenizers", "huggingface_hub", "safetensors"}
