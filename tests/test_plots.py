@@ -119,6 +119,7 @@ def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
     assert {ax.images[0].get_clim() for ax in plot_tables(tables, "a", "b", limit=3)} == {(-3, 3)}
 
 
+@pytest.mark.slow
 def test_drawing_prints_nothing():
     """No font warning, no LaTeX, also with signs that the font lacks, in a process of its own."""
     code = (

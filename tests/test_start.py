@@ -79,6 +79,7 @@ def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):
         start.prepare()
 
 
+@pytest.mark.slow
 def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
     """All that they import and Colab does not have, by the name that it is imported with."""
     colab_has = {"torch", "numpy", "transformers", "tokenizers", "huggingface_hub", "safetensors"}

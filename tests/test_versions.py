@@ -71,6 +71,7 @@ def complaints(version, texts):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: f"{version[0]}.{version[1]}")
 def test_every_file_and_every_cell_is_valid(version):
     texts = sources()
