@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 
 import nbformat
 import numpy as np
@@ -36,6 +38,7 @@ each_exercise = pytest.mark.parametrize(
 def run(source):
     """Run code with the names that every notebook of exercises imports, and return its names."""
     names = {"torch": torch, "math": math, "F": F, "nn": nn, "np": np}
+    names |= {"Counter": Counter, "pairwise": pairwise}
     exec(compile(source, "<exercise>", "exec"), names)
     return names
 

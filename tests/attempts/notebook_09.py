@@ -5,8 +5,13 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from transformers.models.bart.modeling_bart import shift_tokens_right
 
-from .tables import right, unlisted, wrong
+from utils.checks.notebook_09 import STORIES, writer
+
+from .tables import fresh, peer, right, wrong
+
+# ------------------------------------------------------------------------------------------- shift_right
 
 
 def shift_loops(labels, start_id):
@@ -27,31 +32,13 @@ right(
     lambda x, s: torch.cat([torch.full((len(x), 1), s), x[:, :-1]], dim=1),
     lambda x, s: F.pad(x, (1, 0), value=s)[:, :-1],
     lambda x, s: F.pad(x, (1, -1), value=s),
+    lambda x, s: torch.where(torch.arange(x.shape[1]) == 0, s, x.roll(1, dims=1)),
+    lambda x, s: torch.hstack([x.new_full((x.shape[0], 1), s), x])[:, : x.shape[1]],
+    lambda x, s: F.pad(x, (1, -1), value=s).to(torch.int32),
 )
-wrong(
-    "shift_right",
-    "shifted_left",
-    lambda x, s: torch.cat([x[:, 1:], torch.full((len(x), 1), s)], dim=1),
-    lambda x, s: F.pad(x[:, 1:], (0, 1)),
-    lambda x, s: x[:, 1:],
-)
-wrong(
-    "shift_right",
-    "wraps_around",
-    lambda x, s: x.roll(1, dims=1),
-    lambda x, s: torch.cat([x[:, -1:], x[:, :-1]], dim=1),
-)
-wrong(
-    "shift_right",
-    "one_too_long",
-    lambda x, s: F.pad(x, (1, 0), value=s),
-    lambda x, s: torch.tensor([[s, *row] for row in x.tolist()]),
-)
-wrong(
-    "shift_right",
-    "start_replaces_first",
-    lambda x, s: torch.cat([torch.full((len(x), 1), s), x[:, 1:]], dim=1),
-    lambda x, s: torch.where(torch.arange(x.shape[1]) == 0, s, x),
+peer("shift_right", lambda labels, start_id: shift_tokens_right(labels, 0, start_id))
+fresh(
+    "shift_right", (torch.tensor([[9, 2, 0, 0], [4, 4, 6, 2], [3, 2, 0, 0]]), 8), (torch.tensor([[2, 5]]), 3)
 )
 
 
@@ -61,69 +48,12 @@ def start_first_row(labels, start_id):
     return shifted
 
 
-def shift_into_zeros(labels, start_id):
-    shifted = torch.zeros(labels.shape)
-    shifted[:, 1:] = labels[:, :-1]
+def shift_from_the_copy(labels, start_id):
+    shifted = labels.clone()
     shifted[:, 0] = start_id
+    for place in range(1, labels.shape[1]):
+        shifted[:, place] = shifted[:, place - 1]
     return shifted
-
-
-def shift_without_end(labels, start_id):
-    return F.pad(labels, (1, -1), value=start_id).masked_fill(F.pad(labels, (1, -1)) == 2, 0)
-
-
-right(
-    "shift_right",
-    lambda x, s: torch.where(torch.arange(x.shape[1]) == 0, s, x.roll(1, dims=1)),
-    lambda x, s: torch.hstack([x.new_full((x.shape[0], 1), s), x])[:, : x.shape[1]],
-    lambda x, s: F.pad(x, (1, -1), value=s).to(torch.int32),
-)
-wrong("shift_right", "not_shifted", lambda x, s: x, lambda x, s: x.clone())
-wrong(
-    "shift_right",
-    "start_id_ignored",
-    lambda x, s: F.pad(x, (1, -1)),
-    lambda x, s: torch.cat([torch.ones(len(x), 1, dtype=torch.long), x[:, :-1]], dim=1),
-    lambda x, s: torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1),
-)
-wrong(
-    "shift_right",
-    "no_start",
-    lambda x, s: x[:, :-1],
-    lambda x, s: torch.stack([row[:-1] for row in x]),
-)
-wrong(
-    "shift_right",
-    "start_at_end",
-    lambda x, s: torch.cat([x[:, :-1], torch.full((len(x), 1), s)], dim=1),
-    lambda x, s: F.pad(x, (0, 1), value=s),
-)
-wrong(
-    "shift_right",
-    "shifted_along_batch",
-    lambda x, s: x.roll(1, dims=0),
-    lambda x, s: torch.cat([torch.full((1, x.shape[1]), s), x[:-1]]),
-)
-wrong("shift_right", "start_only_in_first_row", start_first_row)
-wrong("shift_right", "shifted_by_two", lambda x, s: F.pad(x, (2, -2), value=s))
-wrong("shift_right", "shifted_along_batch", lambda x, s: torch.cat([torch.full((1, x.shape[1]), s), x]))
-wrong("shift_right", "end_token_dropped", shift_without_end)
-wrong(
-    "shift_right",
-    "wraps_around",
-    lambda x, s: x.roll(1),
-    lambda x, s: x.index_select(1, (torch.arange(x.shape[1]) - 1) % x.shape[1]),
-)
-wrong("shift_right", "shifted_left", lambda x, s: x.roll(-1, dims=1))
-unlisted(
-    "shift_right",
-    lambda x, s: shift_into_zeros(x, s),
-    lambda x, s: torch.cat([torch.full((len(x), 1), float(s)), x[:, :-1]], dim=1),
-    lambda x, s: [[s, *row[:-1]] for row in x.tolist()],
-    lambda x, s: F.pad(x, (1, -1), value=s).numpy(),
-    lambda x, s: F.pad(x, (1, -1), value=s).flip(1),
-)
-wrong("shift_right", "one_row_only", lambda x, s: F.pad(x, (1, -1), value=s)[0])
 
 
 def start_in_place(labels, start_id):
@@ -132,14 +62,31 @@ def start_in_place(labels, start_id):
     return labels
 
 
-def start_roll_in_place(labels, start_id):
-    shifted = labels.roll(1, dims=1)
-    labels[:, 0] = start_id
-    shifted[:, 0] = labels[:, 0]
-    return shifted
+for misconception, attempt in {
+    "shifted_left": lambda x, s: F.pad(x[:, 1:], (0, 1)),
+    "wraps_around": lambda x, s: torch.cat([x[:, -1:], x[:, :-1]], dim=1),
+    "one_too_long": lambda x, s: torch.tensor([[s, *row] for row in x.tolist()]),
+    "start_replaces_first": lambda x, s: torch.where(torch.arange(x.shape[1]) == 0, s, x),
+    "not_shifted": lambda x, s: x.clone(),
+    "start_id_ignored": lambda x, s: F.pad(x, (1, -1)),
+    "no_start": lambda x, s: torch.stack([row[:-1] for row in x]),
+    "start_at_end": lambda x, s: F.pad(x, (0, 1), value=s),
+    "shifted_along_batch": lambda x, s: F.pad(x, (0, 0, 1, -1), value=s),
+    "pads_replaced": lambda x, s: torch.where(shift_copy(x, s) == 0, s, shift_copy(x, s)),
+    "start_added": lambda x, s: x.add(s),
+    "turned_round": lambda x, s: torch.tensor([[s, *row[:0:-1]] for row in x.tolist()]),
+    "rows_joined": lambda x, s: torch.tensor([i for row in x.tolist() for i in [s, *row[:-1]]]),
+    "one_row_only": lambda x, s: torch.tensor([s, *x[0, :-1].tolist()]),
+    "shifted_by_two": lambda x, s: F.pad(x, (2, -2), value=s),
+    "start_only_in_first_row": start_first_row,
+    "end_token_dropped": lambda x, s: F.pad(x, (1, -1), value=s).masked_fill(F.pad(x, (1, -1)) == 2, 0),
+    "one_number_everywhere": shift_from_the_copy,
+    "changes_its_input": start_in_place,
+    "not_whole_numbers": lambda x, s: F.pad(x, (1, -1), value=s).float(),
+}.items():
+    wrong("shift_right", misconception, attempt)
 
-
-wrong("shift_right", "changes_its_input", start_in_place, start_roll_in_place)
+# ------------------------------------------------------------------------------------------- greedy_decode
 
 
 def greedy_while(next_logits, start_id, end_id, max_new_tokens):
@@ -203,100 +150,25 @@ right(
     greedy_topk,
     greedy_row_of_length,
 )
+peer("greedy_decode", lambda f, s, end, n: next(story for story in STORIES if story[-1] == end)[1 : n + 1])
+OTHERS = [1, 8, 3, 3, 4, 6, 5], [1, 4, 9, 7, 8]
+fresh("greedy_decode", *((writer(story), 1, story[-1], n) for story in OTHERS for n in (2, 9)))
 
 
-def greedy_with(view=lambda ids: ids, row=-1, stops=True, choose=torch.argmax):
+def greedy_with(
+    view=lambda ids: ids, choose=lambda scores: scores[-1].argmax(), stop=True, more=0, start=None
+):
+    """The usual loop, with another view of what was written, another choice, end or limit."""
+
     def attempt(next_logits, start_id, end_id, max_new_tokens):
-        ids = [start_id]
-        for _ in range(max_new_tokens):
-            ids.append(choose(next_logits(view(ids))[row]).item())
-            if stops and ids[-1] == end_id:
+        written = [start_id if start is None else start]
+        for _ in range(max_new_tokens + more):
+            written.append(choose(next_logits(view(written))).item())
+            if stop and written[-1] == end_id:
                 break
-        return ids
+        return written[1:]
 
     return attempt
-
-
-def greedy_row_zero(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while ids[-1] != end_id and len(ids) <= max_new_tokens:
-        ids += [next_logits(ids).argmax(dim=-1)[0].item()]
-    return ids[1:]
-
-
-def greedy_last_only(next_logits, start_id, end_id, max_new_tokens):
-    token, written = start_id, []
-    for _ in range(max_new_tokens):
-        token = next_logits([token])[0].argmax().item()
-        written.append(token)
-        if token == end_id:
-            break
-    return written
-
-
-def greedy_start_only(next_logits, start_id, end_id, max_new_tokens):
-    return [next_logits([start_id])[-1].argmax().item() for _ in range(max_new_tokens)]
-
-
-def greedy_endless(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while len(ids) < max_new_tokens + 1:
-        ids.append(next_logits(ids)[-1].argmax().item())
-    return ids
-
-
-def greedy_min(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while len(ids) <= max_new_tokens and ids[-1] != end_id:
-        ids.append((-next_logits(ids)[-1]).softmax(-1).argmax().item())
-    return ids
-
-
-wrong("greedy_decode", "reads_first_position", greedy_with(row=0), greedy_row_zero, greedy_start_only)
-wrong("greedy_decode", "forgets_what_was_written", greedy_last_only, greedy_with(view=lambda ids: ids[-1:]))
-wrong("greedy_decode", "does_not_stop_at_end", greedy_with(stops=False), greedy_endless)
-wrong("greedy_decode", "least_likely", greedy_with(choose=torch.argmin), greedy_min)
-wrong(
-    "greedy_decode",
-    "reads_all_scores",
-    greedy_with(row=slice(None)),
-    lambda f, s, e, n: greedy_while(lambda ids: f(ids).sum(0, keepdim=True), s, e, n),
-    lambda f, s, e, n: greedy_while(lambda ids: f(ids).mean(0, keepdim=True), s, e, n),
-    lambda f, s, e, n: greedy_while(lambda ids: f(ids).max(0, keepdim=True).values, s, e, n),
-)
-wrong(
-    "greedy_decode",
-    "softmax_over_positions",
-    lambda f, s, e, n: greedy_while(lambda ids: f(ids).softmax(0), s, e, n),
-    lambda f, s, e, n: greedy_for(lambda ids: torch.softmax(f(ids), dim=0), s, e, n),
-)
-
-
-def greedy_short(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while len(ids) < max_new_tokens and ids[-1] != end_id:
-        ids.append(int(next_logits(ids)[-1].argmax()))
-    return ids
-
-
-def greedy_long(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while ids[-1] != end_id:
-        ids.append(int(next_logits(ids)[-1].argmax()))
-        if len(ids) > max_new_tokens + 1:
-            break
-    return ids
-
-
-def greedy_no_limit(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while ids[-1] != end_id:
-        ids.append(int(next_logits(ids)[-1].argmax()))
-    return ids
-
-
-def greedy_fixed_limit(next_logits, start_id, end_id, max_new_tokens):
-    return greedy_for(next_logits, start_id, end_id, 50)
 
 
 def greedy_ends_before(next_logits, start_id, end_id, max_new_tokens):
@@ -307,63 +179,6 @@ def greedy_ends_before(next_logits, start_id, end_id, max_new_tokens):
             break
         written.append(token)
     return written
-
-
-def greedy_stops_at_start(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    for _ in range(max_new_tokens):
-        if ids[-1] == start_id and len(ids) > 1:
-            break
-        ids.append(next_logits(ids)[-1].argmax().item())
-    return ids
-
-
-def greedy_without_start(next_logits, start_id, end_id, max_new_tokens):
-    ids = []
-    for _ in range(max_new_tokens):
-        ids.append(next_logits([start_id, *ids[:-1]])[-1].argmax().item())
-        if ids[-1] == end_id:
-            break
-    return ids
-
-
-def greedy_from_end(next_logits, start_id, end_id, max_new_tokens):
-    ids = [end_id]
-    for _ in range(max_new_tokens):
-        ids.append(next_logits(ids)[-1].argmax().item())
-    return ids
-
-
-def greedy_largest(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    for _ in range(max_new_tokens):
-        ids.append(next_logits(ids)[-1].max().item())
-    return ids
-
-
-def greedy_row_before(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    for _ in range(max_new_tokens):
-        ids.append(next_logits(ids)[max(len(ids) - 2, 0)].argmax().item())
-        if ids[-1] == end_id:
-            break
-    return ids
-
-
-def greedy_argmax_0(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while len(ids) <= max_new_tokens and ids[-1] != end_id:
-        ids.append(next_logits(ids).argmax(dim=0)[-1].item())
-    return ids
-
-
-def greedy_second(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    for _ in range(max_new_tokens):
-        ids.append(next_logits(ids)[-1].topk(2).indices[1].item())
-        if ids[-1] == end_id:
-            break
-    return ids
 
 
 def greedy_returns_in_loop(next_logits, start_id, end_id, max_new_tokens):
@@ -382,40 +197,33 @@ def greedy_forgets_start(next_logits, start_id, end_id, max_new_tokens):
     return written
 
 
-def greedy_draws(next_logits, start_id, end_id, max_new_tokens):
-    ids = [start_id]
-    while len(ids) <= max_new_tokens and ids[-1] != end_id:
-        ids.append(int(torch.multinomial(next_logits(ids)[-1].softmax(-1), 1)))
-    return ids
+for misconception, attempt in {
+    "reads_first_position": greedy_with(choose=lambda scores: scores.argmax(dim=-1)[0]),
+    "reads_one_place_too_early": greedy_with(view=lambda ids: ids[:-1] or ids),
+    "reads_all_scores": greedy_with(choose=lambda scores: scores.mean(0).argmax()),
+    "argmax_over_positions": greedy_with(choose=lambda scores: scores.max(0).indices[-1]),
+    "softmax_over_positions": greedy_with(choose=lambda scores: torch.softmax(scores, 0)[-1].argmax()),
+    "value_instead_of_id": greedy_with(choose=lambda scores: scores[-1].amax()),
+    "start_forgotten": greedy_forgets_start,
+    "forgets_what_was_written": greedy_with(view=lambda ids: [ids[-1]]),
+    "does_not_stop_at_end": greedy_with(stop=False),
+    "second_most_likely": greedy_with(choose=lambda scores: scores[-1].argsort()[-2]),
+    "start_fixed": greedy_with(start=0),
+    "last_one_only": lambda *given: greedy_for(*given)[-1],
+    "repeats_dropped": lambda *given: sorted(set(ids := greedy_for(*given)), key=ids.index),
+    "sorted": lambda *given: torch.tensor(greedy_for(*given)).sort().values,
+    "stops_at_once": greedy_returns_in_loop,
+    "least_likely": greedy_with(choose=lambda scores: (-scores[-1]).softmax(-1).argmax()),
+    "start_counted": greedy_with(more=-1),
+    "one_too_many": greedy_with(more=1),
+    "limit_ignored": greedy_with(more=40),
+    "end_token_dropped": greedy_ends_before,
+    "one_thing_taken_for_many": lambda f, s, e, n: list([s]) + f([s])[-1].argmax().item(),
+    "not_whole_numbers": lambda *given: [token / 2 for token in greedy_for(*given)],
+}.items():
+    wrong("greedy_decode", misconception, attempt)
 
-
-wrong("greedy_decode", "start_forgotten", greedy_forgets_start)
-unlisted("greedy_decode", greedy_draws)
-wrong("greedy_decode", "stops_at_once", greedy_returns_in_loop)
-wrong("greedy_decode", "start_counted", greedy_short, lambda f, s, e, n: greedy_for(f, s, e, n - 1))
-wrong("greedy_decode", "one_too_many", greedy_long, lambda f, s, e, n: greedy_while(f, s, e, n + 1))
-wrong("greedy_decode", "limit_ignored", greedy_no_limit, greedy_fixed_limit)
-wrong(
-    "greedy_decode", "end_token_dropped", greedy_ends_before, lambda f, s, e, n: greedy_while(f, s, e, n)[:-1]
-)
-wrong(
-    "greedy_decode",
-    "does_not_stop_at_end",
-    greedy_stops_at_start,
-    lambda f, s, e, n: greedy_for(f, s, None, n),
-    lambda f, s, e, n: greedy_while(f, s, 2, n),
-)
-wrong("greedy_decode", "value_instead_of_id", greedy_largest)
-wrong("greedy_decode", "reads_one_place_too_early", greedy_row_before, greedy_without_start)
-wrong("greedy_decode", "argmax_over_positions", greedy_argmax_0)
-unlisted(
-    "greedy_decode",
-    lambda f, s, e, n: f([s])[-1],
-    greedy_from_end,
-    greedy_second,
-)
-wrong("greedy_decode", "last_one_only", lambda f, s, e, n: greedy_while(f, s, e, n)[-1])
-wrong("greedy_decode", "repeats_dropped", lambda f, s, e, n: list(dict.fromkeys(greedy_while(f, s, e, n))))
+# ------------------------------------------------------------------------------------------- cross_attention
 
 
 class Cross(nn.Module):
@@ -480,56 +288,19 @@ class CrossNoBias(Cross):
 
 
 right("cross_attention", Cross, CrossFused, CrossEinsum, CrossLoops, CrossList, CrossPeer, CrossNoBias)
-
-
-class CrossOf(Cross):
-    """Queries, keys and values from the named sequences: d the decoder's, e the encoder's."""
-
-    sources = "dee"
-
-    def forward(self, hidden_state, memory):
-        states = [hidden_state if name == "d" else memory for name in self.sources]
-        parts = [
-            layer(state) for layer, state in zip((self.query, self.key, self.value), states, strict=True)
-        ]
-        return F.scaled_dot_product_attention(*parts)
-
-
-class CrossOfByHand(CrossOf):
-    def forward(self, hidden_state, memory):
-        d, e = hidden_state, memory
-        query, key, value = {
-            "dde": lambda: (self.query(d), self.key(d), self.value(e)),
-            "ded": lambda: (self.query(d), self.key(e), self.value(d)),
-            "eee": lambda: (self.query(e), self.key(e), self.value(e)),
-            "edd": lambda: (self.query(e), self.key(d), self.value(d)),
-            "eed": lambda: (self.query(e), self.key(e), self.value(d)),
-            "ddd": lambda: (self.query(d), self.key(d), self.value(d)),
-        }[self.sources]()
-        weights = torch.softmax(torch.bmm(query, key.transpose(1, 2)) / query.size(2) ** 0.5, dim=2)
-        return torch.bmm(weights, value), weights
-
-
-def crossed(sources):
-    return [type(base.__name__, (base,), {"sources": sources}) for base in (CrossOf, CrossOfByHand)]
-
-
-wrong("cross_attention", "keys_from_decoder", *crossed("dde"))
-wrong("cross_attention", "values_from_decoder", *crossed("ded"))
-wrong("cross_attention", "queries_from_encoder", *crossed("eee"))
-wrong("cross_attention", "memory_ignored", *crossed("ddd"))
-
-
-class CrossBoth(Cross):
-    def forward(self, hidden_state, memory):
-        both = torch.cat([hidden_state, memory], dim=1)
-        return F.scaled_dot_product_attention(self.query(hidden_state), self.key(both), self.value(both))
+peer(
+    "cross_attention",
+    lambda module, x, memory: F.scaled_dot_product_attention(
+        module.query(x), module.key(memory), module.value(memory)
+    ),
+)
 
 
 class CrossSteps(Cross):
-    """A subclass says which layers make the parts, or how the weights come from the scores."""
+    """A subclass says how the parts are made, or how the weights come from the scores."""
 
-    parts = ("query", "key", "value")
+    def parts(self, x, memory):
+        return self.query(x), self.key(memory), self.value(memory)
 
     def scale(self, query, key):
         return math.sqrt(query.shape[-1])
@@ -537,218 +308,66 @@ class CrossSteps(Cross):
     def weigh(self, scores):
         return scores.softmax(dim=-1)
 
+    def last(self, output, weights, x):
+        return output
+
     def forward(self, hidden_state, memory):
-        states = (hidden_state, memory, memory)
-        query, key, value = (
-            getattr(self, name)(state) for name, state in zip(self.parts, states, strict=True)
-        )
-        return self.weigh(query @ key.transpose(-2, -1) / self.scale(query, key)) @ value
+        query, key, value = self.parts(hidden_state, memory)
+        weights = self.weigh(query @ key.transpose(-2, -1) / self.scale(query, key))
+        return self.last(weights @ value, weights, hidden_state)
 
 
 def cross(**steps):
     return type("CrossStepped", (CrossSteps,), steps)
 
 
-def cross_forward(forward):
-    """A class with this `forward(self, hidden_state, memory)`."""
-    return type("CrossForward", (Cross,), {"forward": forward})
-
-
-def by_hand_over_queries(self, scores):
-    powers = scores.exp()
-    return powers / powers.sum(dim=1, keepdim=True)
+def by_hand(axis, scores):
+    return scores.exp() / scores.exp().sum(dim=axis, keepdim=True)
 
 
 def hides_later(self, scores):
-    later = torch.ones_like(scores).triu(diagonal=1).bool()
-    return scores.masked_fill(later, -math.inf).softmax(-1)
+    return (scores + torch.full_like(scores, -math.inf).triu(diagonal=1)).softmax(-1)
 
 
-def attend_to(query, key, value):
-    return F.scaled_dot_product_attention(query, key, value)
+def without_bias(layer, x):
+    return torch.einsum("oi,bti->bto", layer.weight, x)
 
 
-for misconception, attempts in {
-    "no_scaling": [
-        cross(scale=lambda self, query, key: 1),
-        cross_forward(
-            lambda self, h, m: torch.bmm(torch.bmm(self.query(h), self.key(m).mT).softmax(2), self.value(m))
-        ),
-    ],
-    "scaled_by_d": [cross(scale=lambda self, query, key: query.shape[-1])],
-    "scaled_by_sequence_length": [
-        cross(scale=lambda self, query, key: math.sqrt(key.shape[1])),
-        cross(scale=lambda self, query, key: math.sqrt(query.shape[1])),
-        cross(scale=lambda self, query, key: key.shape[-2]),
-    ],
-    "no_softmax": [
-        cross(weigh=lambda self, scores: scores),
-        cross_forward(lambda self, h, m: self.query(h) @ self.key(m).mT @ self.value(m)),
-    ],
-    "softmax_over_queries": [
-        cross(weigh=lambda self, scores: scores.softmax(dim=1)),
-        cross(weigh=by_hand_over_queries),
-    ],
-    "softmax_over_batch": [cross(weigh=lambda self, scores: scores.softmax(dim=0))],
-    "layers_mixed_up": [
-        cross(parts=("query", "query", "value")),
-        cross(parts=("query", "key", "key")),
-        cross(parts=("key", "query", "value")),
-        cross(parts=("query", "value", "key")),
-        cross(parts=("query", "value", "value")),
-    ],
-    "value_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), m))],
-    "key_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), m, self.value(m)))],
-    "query_unused": [cross_forward(lambda self, h, m: attend_to(h, self.key(m), self.value(m)))],
-    "layers_unused": [cross_forward(lambda self, h, m: attend_to(self.query(h), m, m))],
-    "value_ignored": [
-        cross_forward(lambda self, h, m: Cross.forward(self, h, m)[1]),
-        cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), self.query(h))),
-    ],
-    "weights_first": [cross_forward(lambda self, h, m: Cross.forward(self, h, m)[::-1])],
-    "residual_added": [cross_forward(lambda self, h, m: h + Cross.forward(self, h, m)[0])],
-    "multiplied_by_root": [cross(scale=lambda self, query, key: 1 / math.sqrt(key.shape[-1]))],
-    "keys_from_both": [CrossBoth],
-    "causal_mask_added": [
-        cross(weigh=hides_later),
-        cross_forward(
-            lambda self, h, m: F.scaled_dot_product_attention(
-                self.query(h), self.key(m), self.value(m), is_causal=True
-            )
-        ),
-    ],
-    "queries_from_encoder": [
-        *crossed("eed"),
-        cross_forward(lambda self, h, m: attend_to(m, self.key(m), self.value(m))),
-    ],
-    "query_key_swapped": [
-        cross_forward(lambda self, h, m: attend_to(self.key(m), self.query(h), self.value(m)))
-    ],
-    "keys_from_decoder": [cross_forward(lambda self, h, m: attend_to(self.query(h), h, self.value(m)))],
-    "values_from_decoder": [cross_forward(lambda self, h, m: attend_to(self.query(h), self.key(m), h))],
-    "arguments_exchanged": [cross_forward(lambda self, h, m: Cross.forward(self, m, h)), *crossed("edd")],
-}.items():
-    wrong("cross_attention", misconception, *attempts)
+def not_transposed(self, x, memory):
+    pairs = zip((self.query, self.key, self.value), (x, memory, memory), strict=True)
+    return [state @ part.weight + part.bias for part, state in pairs]
 
 
-class CrossWithoutLayers(nn.Module):
-    def __init__(self, hidden_size):
-        super().__init__()
-
-    def forward(self, hidden_state, memory):
-        return F.scaled_dot_product_attention(hidden_state, memory, memory)
-
-
-class CrossOneLayer(nn.Module):
-    def __init__(self, hidden_size):
-        super().__init__()
-        self.query = nn.Linear(hidden_size, hidden_size)
-
-    def forward(self, hidden_state, memory):
-        return F.scaled_dot_product_attention(*(self.query(x) for x in (hidden_state, memory, memory)))
-
-
-class CrossRootOfFour(CrossSteps):
-    def scale(self, query, key):
-        return 2.0
-
-
-class CrossOverflows(CrossSteps):
-    def weigh(self, scores):
-        return scores.exp() / scores.exp().sum(-1, keepdim=True)
-
-
-class CrossScoresBehind(Cross):
-    def forward(self, hidden_state, memory):
-        return super().forward(hidden_state, memory)[0], self.query(hidden_state) @ self.key(memory).mT
-
-
-class CrossMemoryBehind(Cross):
-    def forward(self, hidden_state, memory):
-        return super().forward(hidden_state, memory)[0], memory
-
-
-unlisted(
-    "cross_attention",
-    CrossScoresBehind,
-    CrossMemoryBehind,
-    CrossWithoutLayers,
-    CrossOneLayer,
-    CrossRootOfFour,
-)
-wrong("cross_attention", "overflow_on_large_scores", CrossOverflows)
-unlisted("cross_attention", cross_forward(lambda self, h, m: Cross.forward(self, h, m)[0].mean(1)))
-
-
-# ------------------------------------------------------------------------------------- one more of each mistake
-
-
-def pads_replaced(labels, start_id):
-    return shift_copy(labels, start_id).masked_fill(shift_copy(labels, start_id) == 0, start_id)
+def both(self, x, memory):
+    whole = torch.hstack([x, memory])
+    return self.query(x), self.key(whole), self.value(whole)
 
 
 for misconception, attempt in {
-    "start_added": lambda labels, start_id: labels + start_id,
-    "pads_replaced": pads_replaced,
-    "turned_round": lambda labels, start_id: shift_copy(labels.flip(1), start_id),
-    "rows_joined": lambda labels, start_id: shift_copy(labels, start_id).flatten(),
-    "one_row_only": lambda labels, start_id: shift_copy(labels, start_id)[:1],
-}.items():
-    wrong("shift_right", misconception, attempt)
-for misconception, attempt in {
-    "second_most_likely": greedy_with(choose=lambda logits: logits.topk(2).indices[1]),
-    "last_one_only": lambda *given: greedy_for(*given)[-1],
-    "start_fixed": lambda next_logits, start_id, *given: greedy_for(next_logits, 0, *given),
-    "repeats_dropped": lambda *given: list(dict.fromkeys(greedy_for(*given))),
-    "sorted": lambda *given: sorted(greedy_for(*given)),
-}.items():
-    wrong("greedy_decode", misconception, attempt)
-
-
-def not_transposed(self, hidden_state, memory):
-    states = zip((self.query, self.key, self.value), (hidden_state, memory, memory), strict=True)
-    return attend_to(*(state @ part.weight + part.bias for part, state in states))
-
-
-def weighed_smaller(self, scores):
-    return scores.softmax(-1) / math.sqrt(self.query.out_features)
-
-
-def with_output(change):
-    return cross_forward(lambda self, x, memory: change(Cross.forward(self, x, memory)[0]))
-
-
-for misconception, attempt in {
-    "bias_forgotten": cross_forward(
-        lambda self, x, m: attend_to(self.query(x), self.key(m), m @ self.value.weight.T)
+    "keys_from_decoder": cross(parts=lambda self, x, m: (self.query(x), self.key(x), self.value(m))),
+    "values_from_decoder": cross(parts=lambda self, x, m: (self.query(x), self.key(m), self.value(x))),
+    "queries_from_encoder": cross(parts=lambda self, x, m: (self.query(m), self.key(m), self.value(m))),
+    "arguments_exchanged": cross(forward=lambda self, x, m: Cross.forward(self, m, x)),
+    "memory_ignored": cross(forward=lambda self, x, m: Cross.forward(self, x, x)),
+    "query_unused": cross(parts=lambda self, x, m: (x, self.key(m), self.value(m))),
+    "key_unused": cross(parts=lambda self, x, m: (self.query(x), m, self.value(m))),
+    "value_unused": cross(parts=lambda self, x, m: (self.query(x), self.key(m), m)),
+    "layers_unused": cross(parts=lambda self, x, m: (self.query(x), m, m)),
+    "layers_mixed_up": cross(parts=lambda self, x, m: (self.query(x), self.value(m), self.key(m))),
+    "overflow_on_large_scores": cross(weigh=lambda self, scores: by_hand(2, scores)),
+    "keys_from_both": cross(parts=both),
+    "residual_added": cross(last=lambda self, output, weights, x: x + output),
+    "part_of_memory": cross(forward=lambda self, x, m: Cross.forward(self, x, m[:, 1:])),
+    "bias_forgotten": cross(
+        parts=lambda self, x, m: (self.query(x), self.key(m), without_bias(self.value, m))
     ),
-    "part_of_memory": cross_forward(lambda self, x, m: Cross.forward(self, x, m.mean(1, keepdim=True))[0]),
-    "output_changed": with_output(lambda output: F.layer_norm(output, output.shape[-1:])),
-    "each_score_alone": cross(weigh=lambda self, scores: scores.sigmoid()),
-    "matrix_not_transposed": cross_forward(not_transposed),
-    "other_divisor": cross(scale=lambda self, query, key: 2 * query.shape[-1]),
-    "scaled_after_softmax": cross(weigh=weighed_smaller),
-    "scaled_by_a_constant": cross(scale=lambda self, query, key: 8),
-    "scores_changed": cross(weigh=lambda self, scores: scores.relu().softmax(-1)),
-    "sign_turned": cross(weigh=lambda self, scores: (-scores).softmax(-1)),
-    "softmax_twice": cross(weigh=lambda self, scores: scores.softmax(-1).softmax(-1)),
+    "matrix_not_transposed": cross(parts=not_transposed),
+    "output_changed": cross(last=lambda self, output, weights, x: F.layer_norm(output, output.shape[-1:])),
+    "causal_mask_added": cross(weigh=hides_later),
+    "weights_first": cross(last=lambda self, output, weights, x: (weights, output)),
+    "softmax_over_queries": cross(weigh=lambda self, scores: by_hand(1, scores)),
+    "no_scaling": cross(scale=lambda self, query, key: 1),
+    "scaled_twice": cross(weigh=lambda self, scores: scores.softmax(-1) / math.sqrt(self.query.out_features)),
+    "value_ignored": cross(last=lambda self, output, weights, x: weights),
 }.items():
     wrong("cross_attention", misconception, attempt)
-
-
-def shift_from_the_copy(labels, start_id):
-    shifted = labels.clone()
-    shifted[:, 0] = start_id
-    for place in range(1, labels.shape[1]):
-        shifted[:, place] = shifted[:, place - 1]
-    return shifted
-
-
-def shift_texts(labels, start_id):
-    rolled = labels.roll(1, dims=0)
-    rolled[:, 0] = start_id
-    return rolled
-
-
-wrong("shift_right", "one_number_everywhere", shift_from_the_copy)
-wrong("shift_right", "shifted_along_batch", shift_texts)

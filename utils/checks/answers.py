@@ -128,7 +128,7 @@ def whole_numbers(name, lists=True):
                 raise Unreadable(said, "too_much_returned")
             raw = [part.item() if isinstance(part, torch.Tensor) else part for part in raw] if lists else raw
         numbers = read_tensor(raw, name, lists)
-        if len(broken := numbers[numbers != numbers.round()]):
+        if len(broken := numbers[(numbers != numbers.round()) | numbers.isinf()]):
             raise Unreadable(
                 f"Your result holds {broken[0]:.2f}. Whole numbers are expected.", "not_whole_numbers"
             )

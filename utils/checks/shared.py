@@ -66,23 +66,25 @@ def overflowed(mine, right):
     return bool(lost.any() and not lost.all() and close(mine[~lost], right[~lost]).all())
 
 
-# ------------------------------------------------------------------------------------- planted heads: 06, 07, 12
+# -------------------------------------------------------------------- heads of a made model, and tables: 06, 07, 10
+
+# What the shape of a table of shares shows, whatever its numbers are.
+SHAPES_OF_SHARES = {
+    "one_number_for_all": lambda inputs, answer: answer["share"].dim() == 0,
+    "batch_axis_kept": lambda inputs, answer: (
+        sorted(answer["share"].shape) == sorted((1, len(inputs[0]), inputs[0][0].shape[1]))
+    ),
+    "query_axis_kept": lambda inputs, answer: (
+        answer["share"].shape == (len(inputs[0]), *inputs[0][0].shape[1:3])
+    ),
+}
 
 
-def planted(layers, heads, seq, plants, start=0):
-    """Return attention weights, a tuple of (1, heads, query, key), in which some heads do what was planted.
-
-    `plants` maps (layer, head) to {(query, key): weight}; the other keys of that row share what is left. All other
-    heads spread their weights.
-    """
-    weights = (made_numbers(layers, heads, seq, seq, start=start) / 4).softmax(dim=-1)
-    for (layer, head), cells in plants.items():
-        fixed, free = torch.zeros(seq, seq), weights[layer, head].clone()
-        for (query, key), weight in cells.items():
-            fixed[query, key], free[query, key] = weight, 0
-        left = 1 - fixed.sum(dim=-1, keepdim=True)
-        weights[layer, head] = fixed + free * left / free.sum(dim=-1, keepdim=True)
-    return tuple(weights[:, None].unbind(0))
+def made_attentions(layers, heads, seq, start=0, batch=1):
+    """Return attention weights, a tuple of (batch, heads, query, key); no two heads have the same."""
+    count = torch.arange(layers * batch * heads * seq * seq)
+    scores = (count * (count + start) * 7 + count // 3) % 1009 / 200
+    return tuple(scores.reshape(layers, batch, heads, seq, seq).softmax(dim=-1).unbind(0))
 
 
 def read_place(raw):
