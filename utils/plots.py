@@ -9,11 +9,14 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import scienceplots  # noqa: F401  (importing it makes its styles known to matplotlib)
 import torch
+from cycler import cycler
 
 # A sign that the font lacks (Chinese, say) is drawn as a box; matplotlib would also print a warning for each.
 warnings.filterwarnings("ignore", message="Glyph .* missing from font")
 
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
+# The colours of lines and bars, in this order. Each is told from the others by its brightness alone, and from white.
+PALETTE = {"key": "#1a4480", "value": "#2f8c4a", "query": "#d98029", "fourth": "#7c4bb0", "fifth": "#2e2e2e"}
 STYLE = ["science", "notebook", "no-latex"]
 SIZES = {
     "font.family": "DejaVu Sans",
@@ -25,6 +28,7 @@ SIZES = {
     "xtick.labelsize": 10,
     "ytick.labelsize": 10,
     "legend.fontsize": 10,
+    "axes.prop_cycle": cycler(color=PALETTE.values()),
 }
 
 
@@ -53,6 +57,7 @@ def grid_of_axes(count, columns, size=(3, 3), **more):
 
 
 MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
+DARK = 0.71  # from here on the field of the table is dark enough for white digits, and too dark for black ones
 CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # of the table; a colour and the closing quote follow
 
 
@@ -88,7 +93,7 @@ class AttentionTable(pd.DataFrame):
 def _coloured(weight):
     """Return one cell of the table."""
     red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
-    ink = "white" if weight > 0.55 else "black"
+    ink = "white" if weight > DARK else "black"
     return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
 
 
