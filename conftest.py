@@ -13,7 +13,8 @@ import pytest
 import course
 import runner
 
-# The notebooks are stored with the views' static pictures, because interactive views never print the same twice.
+# The notebooks are stored with the views' static pictures, because interactive views never print the same
+# twice.
 os.environ["COURSE_STATIC_VIEWS"] = "1"
 
 # The stored outputs are those of the course's own checkpoint, not of one that the learner has chosen.
@@ -27,7 +28,8 @@ nbval.kernel.KernelManager = runner.KernelManager
 
 
 def pytest_configure(config):
-    """Let matplotlib look for fonts once, before the workers start: one that takes long says so among the outputs."""
+    """Let matplotlib look for fonts once, before the workers start: one
+    that takes long says so among the outputs."""
     if not hasattr(config, "workerinput"):
         import matplotlib.font_manager  # noqa: F401
 
@@ -41,9 +43,11 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """After the stub of an exercise its folded solution has to pass: in the notebook's kernel, as a learner finds it.
+    """After the stub of an exercise its folded solution has to pass: in
+    the notebook's kernel, as a learner finds it.
 
-    It works on a copy of the notebook's names, so that the cells behind it see what they would see without it.
+    It works on a copy of the notebook's names, so that the cells behind it see what they would see without
+    it.
     """
     yield
     if not isinstance(item, nbval.plugin.IPyNbCell):

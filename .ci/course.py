@@ -1,13 +1,13 @@
 """Keeps the notebooks of the course as they are committed.
 
-    python .ci/course.py notebooks [NN ...]      badges, navigation, set-up cells; then run every notebook, in order,
-                                                 or only those with these numbers
+    python .ci/course.py notebooks [NN ...]      badges, navigation, set-up cells; then run every notebook, in
+                                                 order, or only those with these numbers
     python .ci/course.py publish owner/name      write the repository's address everywhere
     python .ci/course.py generate                badges, navigation, set-up cells only
 
-The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among them. The
-title and the abilities of a notebook stand in its second cell, and README's table is made from them. The minutes are
-counted, and written there.
+The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among
+them. Title and abilities of a notebook stand in its second cell; its minutes are counted. README's table
+is made from them.
 """
 
 import base64
@@ -115,13 +115,13 @@ def asks(cell) -> bool:
 
 
 def drawn(cell) -> bool:
-    """Whether a code cell shows a picture, a view or a table in HTML, which whoever leafs through must see."""
+    """Whether a code cell shows a picture, a view or a table in HTML, which a reader must see."""
     shown = [kind for output in cell.get("outputs", []) for kind in output.get("data", {})]
     return any(kind == "text/html" or kind.startswith("image/") for kind in shown)
 
 
 def fold(cells) -> None:
-    """Fold the source of what a learner only needs the effect of, and collapse the printed answer to a guess."""
+    """Fold the source of what a learner only needs the effect of, and collapse the answer to a guess."""
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             hidden = asks(before) and not drawn(cell)
@@ -138,7 +138,7 @@ def write(path: Path, notebook) -> None:
 
 
 def about(path: Path) -> dict:
-    """What README says of a notebook: title and abilities from its second cell, and the minutes that it takes."""
+    """What README says of a notebook: title and abilities from its second cell, and minutes."""
     cells = read(path).cells
     text = cells[1].source
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
@@ -153,8 +153,8 @@ def about(path: Path) -> dict:
 
 
 def minutes(cells: list[dict]) -> dict[str, float]:
-    """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, its exercises as they say,
-    and the sections with "(optional)" in their heading, which reading leaves out."""
+    """How long a notebook takes: reading, at 130 words and 10 lines of code a minute, its exercises as they
+    say, and the sections with "(optional)" in their heading, which reading leaves out."""
     words, lines = {"reading": 0, "optional": 0}, {"reading": 0, "optional": 0}
     practice, practising, optional = 0, False, 0
     for cell in cells:
@@ -184,7 +184,7 @@ def colab(path: Path) -> str:
 
 
 def badge(path: Path) -> str:
-    """The "Open in Colab" badge of a notebook. Its picture is the course's own, so that it shows without a network."""
+    """The "Open in Colab" badge of a notebook. Its picture is the course's own: no network is asked."""
     return f"[![Open in Colab](../images/open-in-colab.svg)]({colab(path)})"
 
 
@@ -230,13 +230,14 @@ def launch() -> str:
     """Where the course opens without an installation."""
     binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/notebooks/{paths()[0].name}"
     return (
-        f"No installation at all: open [notebook 01 in Colab]({colab(paths()[0])}), or any other by its link below. "
-        f"[Binder]({binder}) opens the whole course in JupyterLab (its first start takes minutes)."
+        f"No installation at all: open [notebook 01 in Colab]({colab(paths()[0])}), or any other "
+        f"by its link below. [Binder]({binder}) opens the whole course in JupyterLab (its first start "
+        "takes minutes)."
     )
 
 
 def table() -> str:
-    """README's table: each notebook with the first thing that it teaches to do, its minutes, and a link to Colab."""
+    """README's table: each notebook with its first ability, its minutes, and a link to Colab."""
     # A word, not the badge: GitHub shrinks a picture in a narrow column until nobody can read it.
     rows = ["| | Notebook | Minutes: reading, exercises | |", "|---|---|---|---|"]
     said = {path: about(path) for path in paths()}

@@ -4,9 +4,9 @@
     python3 .ci/environment.py dev       and what its tests need besides (requirements-dev.txt)
     python3 .ci/environment.py uv ...    uv itself, with the settings of pip, for .venv
 
-uv lives in .uv, an environment of its own. The file .venv/course-stamp says what is installed. It is empty while
-anything changes, and a .venv without it is made anew: no installer mends the half that a killed one left behind.
-Here is only what Python 3.6 understands, without packages: an old Python has uv look for a newer one.
+uv lives in .uv, an environment of its own. The file .venv/course-stamp says what is installed. It is empty
+while anything changes, and a .venv without it is made anew: no installer mends the half that a killed one
+left behind. Here is only what Python 3.6 understands: an old Python has uv look for a newer one.
 """
 
 import ast
@@ -35,8 +35,8 @@ UV_NAMES.update({"no-index": "UV_OFFLINE", "cert": "SSL_CERT_FILE", "proxy": "AL
 FITTING = {"UV_TORCH_BACKEND": "auto", "UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_TIMEOUT": "5"}
 
 TROUBLE = """
-The packages could not be installed. The reason stands above: a network that does not answer, a full disk (2 GB are
-needed), no Python from %d.%d to %d.%d (make lab PYTHON=python3.12 names one). Mend it, then run this again."""
+The packages could not be installed. The reason stands above: no network, a full disk (2 GB are needed), no
+Python from %d.%d to %d.%d (make lab PYTHON=python3.12 names one). Mend it, then run this again."""
 
 
 def make_environment(dev):
@@ -73,7 +73,7 @@ def stamp():  # nothing if the Python of .venv is gone
 
 
 def make_venv():
-    """Make .venv from nothing, with this Python, or where it does not fit with one that uv finds or fetches."""
+    """Make .venv from nothing, with this Python, or else with one that uv finds or fetches."""
     get_uv()
     if VENV.is_symlink():
         VENV.unlink()  # what it leads to belongs to somebody else

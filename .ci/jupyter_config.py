@@ -1,8 +1,8 @@
 """`make environment` copies this file to where Jupyter reads it, so that exported pages ask no server.
 
 Left alone, `jupyter nbconvert --to html` and JupyterLab's "Save and Export Notebook As" make pages that fetch
-require.js and MathJax. No notebook of the course needs the first, and formulas are written as MathML, which browsers
-show by themselves.
+require.js and MathJax. No notebook of the course needs the first, and formulas are written as MathML, which
+browsers show by themselves.
 """
 
 import sys

@@ -2,13 +2,12 @@
 
     python .ci/rehearse.py [colab] [models] [NN ...]     both parts and every notebook, or only those named
 
-Colab: an environment that holds what Colab holds, and not what it lacks (kept in .rehearsal, so that only the first run
-builds it); the module `google.colab`; a notebook alone in an empty folder; the address of the course redirected to a
-copy on this disk. Each notebook gets such a machine of its own, runs there from its set-up cell to its end, and may
-install what Colab lacks and nothing else. A second start installs nothing.
+Colab: an environment that holds what Colab holds, and not what it lacks (kept in .rehearsal, so that only the
+first run builds it); the module `google.colab`; a notebook alone in an empty folder; the address of the
+course redirected to a copy on this disk. Each notebook gets such a machine of its own, runs there from its
+set-up cell to its end, and may install what Colab lacks and nothing else. A second start installs nothing.
 
-Models: COURSE_CHECKPOINT=bert-base-uncased, from a hub on loopback that serves a checkpoint of that shape with random
-weights; then from the cache, with the hub gone.
+Models: COURSE_CHECKPOINT=bert-base-uncased, a random one from a hub on loopback; then with the hub gone.
 """
 
 import hashlib
@@ -40,7 +39,7 @@ from utils.start import COLAB_LACKS, _pinned  # noqa: E402
 KEPT = ROOT / ".rehearsal"
 AT_A_TIME = 2  # notebooks
 
-# What Colab holds, by its own list of August 2026. Without a Python 3.13, this machine's Python and torch stand in.
+# What Colab holds, by its own list of August 2026. Without a Python 3.13, this machine's stand in.
 COLAB_PYTHON = "3.13"
 COLAB_HOLDS = [
     "torch==2.11.*; python_version >= '3.13'",
@@ -66,10 +65,8 @@ COLAB_HOLDS_ALONE = [
 # Nor does it have these, which the notebooks can do without.
 COLAB_LACKS_TOO = ["boto3", "jupyterlab", "nbval", "latex2mathml"]
 
-# Colab's kernel is started in this way, so that `google.colab` is there before the first cell.
-LAUNCHER = (
-    "import google.colab\nfrom ipykernel.kernelapp import launch_new_instance\n\nlaunch_new_instance()\n"
-)
+# Colab's kernel is started so: `google.colab` is there before the first cell.
+LAUNCHER = "import google.colab\nfrom ipykernel.kernelapp import launch_new_instance\nlaunch_new_instance()\n"
 
 ORIGINAL, OWNER, WEIGHTS = "bert-base-uncased", "google-bert/bert-base-uncased", "model.safetensors"
 SIZES = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
@@ -78,7 +75,7 @@ SIZES = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
 def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = None) -> tuple[str, str]:
     """Run cells in a fresh kernel, in this folder and environment, up to the first error.
 
-    Returns all that they show as text, and the error with its place and what the learner sees of it, or nothing.
+    Returns all that they show as text, and the error with its place and its traceback, or nothing.
     """
     notebook, begun, error = nbformat.v4.new_notebook(cells=cells), [], ""
     for cell in (cell for cell in cells if cell.cell_type == "code"):
@@ -110,7 +107,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def colab_packages() -> Path:
-    """The folder of the packages that Colab holds, in an environment that is built when it is not there yet."""
+    """The folder of the packages that Colab holds, in an environment that is built once."""
     key = "\n".join([COLAB_PYTHON, *COLAB_HOLDS, "alone", *COLAB_HOLDS_ALONE])
     folder = KEPT / f"colab-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     python, done = folder / "bin" / "python", folder / "done"
@@ -148,7 +145,7 @@ def name(line: str) -> str:
 
 
 class ColabMachine:
-    """A fresh machine: an environment upon the packages of Colab, an empty folder, and the kernel of Colab."""
+    """A fresh machine: an environment upon the packages of Colab, an empty folder, and Colab's kernel."""
 
     def __init__(self, folder: Path, packages: Path, bare: Path):
         home = packages.parents[2]
@@ -185,7 +182,7 @@ class ColabMachine:
 
 
 def in_colab(path: Path, packages: Path, bare: Path) -> list[str]:
-    """What goes wrong with a notebook, opened alone on a fresh machine, run to its end, and started once more."""
+    """What goes wrong with a notebook, opened alone on a fresh machine, run to its end, and started again."""
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         machine = ColabMachine(Path(folder), packages, bare)
         opened = Path(shutil.copy(path, machine.content))
@@ -233,7 +230,7 @@ def snapshot(root: Path, bare: Path) -> Path:
 
 
 def with_model(path: Path, hub: str, cache: Path, downloads: bool) -> list[str]:
-    """What goes wrong with a notebook and this model, on this hub only and directly, with a cache of its own."""
+    """What goes wrong with a notebook and this model, on this hub only and directly, with its own cache."""
     usual = {key: value for key, value in clean_environment().items() if not key.lower().endswith("_proxy")}
     settings = {"COURSE_CHECKPOINT": ORIGINAL, "HF_ENDPOINT": hub, "HF_HOME": str(cache)}
     shown, error = play(course.read(path).cells, usual | settings, course.NOTEBOOKS)
@@ -249,7 +246,7 @@ def rehearse_models(paths: list[Path], place: Path) -> list[str]:
     with LocalHub({OWNER: make_checkpoint(place / "bert", packaged, **SIZES)}, {ORIGINAL: OWNER}) as hub:
 
         def run(some: list[Path], downloads: bool) -> list[str]:
-            """Play them from the last on: notebook 10 takes longest, and should not be what all the others wait for."""
+            """Play them from the last on: notebook 10 takes longest, so it comes first."""
             how = (hub.url, place / "cache", downloads)
             where = f"{ORIGINAL}, {'downloaded' if downloads else 'the hub gone'}: "
             return at_a_time({where + path.name: partial(with_model, path, *how) for path in reversed(some)})

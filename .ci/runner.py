@@ -1,8 +1,8 @@
 """Runs the cells of a notebook in a fresh kernel, for everything here that executes notebooks.
 
-Over TCP, jupyter_client looks for free ports and lets go of them before the kernel takes them. Of kernels that start at
-the same moment, now and then two get the same port, and one of them dies. So the kernels of this machine and those who
-talk to them meet at files instead, where the system has such sockets (Linux and macOS).
+Over TCP, jupyter_client looks for free ports and lets go of them before the kernel takes them. Of kernels
+that start at the same moment, now and then two get the same port, and one of them dies. So the kernels of
+this machine and those who talk to them meet at files instead, where the system has such sockets.
 """
 
 import itertools
@@ -40,9 +40,9 @@ class KernelManager(jupyter_client.KernelManager):
 def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None = None, process=None, **more):
     """Run the cells of a notebook in a fresh kernel and keep their outputs in it. `first` is run before them.
 
-    The kernel starts in `folder`. `kernels` holds the description of a kernel named "colab"; without it, the kernel is
-    that of the Python that runs this. `process` is for the kernel's process (env, stdout, stderr); what else is given
-    is for nbclient.
+    The kernel starts in `folder`. `kernels` holds the description of a kernel named "colab"; without it, the
+    kernel is that of the Python that runs this. `process` is for the kernel's process (env, stdout, stderr);
+    what else is given is for nbclient.
     """
     manager = jupyter_client.AsyncKernelManager(
         kernel_name="colab" if kernels else "python3", **own_sockets()

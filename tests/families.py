@@ -1,4 +1,5 @@
-"""Tiny models of many families of transformers, with random weights, and what each takes. Nothing is fetched."""
+"""Tiny models of many families of transformers, with random
+weights, and what each takes. Nothing is fetched."""
 
 import torch
 import transformers
@@ -101,8 +102,6 @@ REFUSED = {
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
     "RoFormer": (BERT, TEXT),
     "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
-    # Every other layer attends otherwise.
-    "MiniMax": (GROUPED | {"head_dim": 8, "num_local_experts": 2}, TEXT),
     "Gemma4Text": (  # heads of two sizes
         GROUPED
         | {"head_dim": 8, "num_hidden_layers": 6}
@@ -122,10 +121,31 @@ REFUSED = {
     ),
 }
 
+# Only some layers attend, here those of these indices; the others remember in another way.
+HYBRIDS = {
+    "MiniMax": (GROUPED | {"head_dim": 8, "num_local_experts": 2, "num_hidden_layers": 4}, TEXT),
+    "Lfm2": (GROUPED | {"num_hidden_layers": 4, "full_attn_idxs": [1, 3]}, TEXT),
+}
+# What is not attention, or cannot be told apart; each with a word of what is said of it.
+NOT_ONE = {
+    "Mamba": ({"hidden_size": 32, "num_hidden_layers": 2} | WORDS, TEXT),
+    "FNet": (SIZES | {"vocab_size": 60}, ({"input_ids": SOURCE}, TEXT[1])),
+    "LongT5": (T5, BOTH),
+    "CLIP": (
+        {
+            "text_config": SIZES | WORDS,
+            "vision_config": SIZES | {"image_size": 16, "patch_size": 8},
+        },
+        ({"input_ids": SOURCE, "pixel_values": PIXELS}, TEXT[1]),
+    ),
+    "GraniteSWA": (GROUPED | {"sliding_window": 4}, TEXT),
+}
+
 
 def family(name, attention):
-    """Return a model of a family with this attn_implementation, what it takes, and the texts of its positions."""
-    sizes, (inputs, tokens) = (CAUGHT | REFUSED)[name]
+    """Return a model of a family with this attn_implementation, what it takes, and the texts of its
+    positions."""
+    sizes, (inputs, tokens) = (CAUGHT | REFUSED | HYBRIDS | NOT_ONE)[name]
     kind = name.removesuffix("Decoder")
     config = getattr(transformers, f"{kind}Config")(**sizes)
     torch.manual_seed(0)
@@ -137,7 +157,8 @@ def family(name, attention):
 
 
 def own_attentions(name):
-    """Return what a family returns under eager attention, for each panel: one tensor (layers, heads, query, key)."""
+    """Return what a family returns under eager attention, for each
+    panel: one tensor (layers, heads, query, key)."""
     model, inputs, tokens = family(name, "eager")
     with torch.no_grad():
         outputs = model(**inputs, output_attentions=True)

@@ -1,7 +1,8 @@
 """A small stand-in for the Hugging Face hub on loopback: it serves folders as models.
 
-It answers as the real hub does (routes, headers, status codes) as far as huggingface_hub looks at it, and can be told
-to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported: it is another process.
+It answers as the real hub does (routes, headers, status codes) as far as huggingface_hub looks at it, and can
+be told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported: it is
+another process.
 """
 
 import hashlib
@@ -18,7 +19,8 @@ FAULTS = {"gated": (401, "GatedRepo"), "private": (401, ""), "down": (503, ""), 
 
 
 class LocalHub:
-    """Serves each folder of `models` under its name; `moved` maps old names to new, `faults` names to FAULTS."""
+    """Serves each folder of `models` under its name; `moved` maps
+    old names to new, `faults` names to FAULTS."""
 
     def __init__(self, models, moved=(), faults=()):
         self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
@@ -95,7 +97,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def make_checkpoint(folder, tokenizer, **sizes):
-    """Write a BERT of these sizes, random in every weight, as transformers saves it, with the files of a tokenizer."""
+    """Write a BERT of these sizes, random in every weight, as
+    transformers saves it, with the files of a tokenizer."""
     import torch
     from transformers import BertConfig, BertModel
 

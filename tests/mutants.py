@@ -1,4 +1,4 @@
-"""Machine-made mutants of the attempts: one operator, comparison, constant, call, keyword or name is another one."""
+"""Machine-made mutants of the attempts: another operator, comparison, constant, call, keyword or name."""
 
 import ast
 import copy
@@ -86,15 +86,15 @@ def places(tree, attempt):
         return
 
 
-def run(tree, exercise):
-    """Return the right attempts at an exercise, of a file of attempts with this syntax tree; the tables stay."""
+def run(tree, exercise, place, name):
+    """Return an attempt of a file with this syntax tree, by its name or its place among the right ones."""
     kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
     for table, _ in kept:
         table.clear()
     try:
         names = {"__name__": "attempts.mutated", "__package__": "attempts"}
         exec(compile(ast.fix_missing_locations(tree), "<mutant>", "exec"), names)
-        return tables.RIGHT[exercise]
+        return names[name] if name in names else tables.RIGHT[exercise][place]
     finally:
         for table, before in kept:
             table.clear()
@@ -102,7 +102,7 @@ def run(tree, exercise):
 
 
 def mutants(exercise, count=None):
-    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, chosen by a seed, or all."""
+    """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, or all."""
     for place, attempt in enumerate(tables.RIGHT[exercise]):
         module = sys.modules.get(getattr(attempt, "__module__", None))
         if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function
@@ -115,5 +115,6 @@ def mutants(exercise, count=None):
             made = random.Random(f"{exercise} {place}").sample(made, count)
         for old, new in made:
             text = f"{ast.unparse(old)} => {ast.unparse(new)}"
-            mutated = run(Replace(old.number, new).visit(copy.deepcopy(tree)), exercise)[place]
+            tree_of = Replace(old.number, new).visit(copy.deepcopy(tree))
+            mutated = run(tree_of, exercise, place, getattr(attempt, "__name__", None))
             yield f"{getattr(attempt, '__name__', exercise)}, line {old.lineno}: {text}", mutated

@@ -43,7 +43,8 @@ def random_inputs(draw, dtypes=(torch.float64,)):
 
 @st.composite
 def random_layer(draw, kind=MultiHeadAttention):
-    """A layer of any size in float64 and a hidden state for it; further random numbers follow from the case."""
+    """A layer of any size in float64 and a hidden state for it;
+    further random numbers follow from the case."""
     batch, seq, num_heads, head_dim = (draw(small) for _ in range(4))
     torch.manual_seed(draw(st.integers(0, 2**32)))
     layer = kind(num_heads * head_dim, num_heads).double()

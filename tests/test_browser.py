@@ -21,7 +21,7 @@ import view_samples
 from families import CAUGHT, family, own_attentions
 from view_samples import GROUPS, HOSTILE, KINDS
 
-from utils.views import head_view, model_view, neuron_view
+from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS
 
 ROOT = Path(__file__).parent.parent
@@ -119,6 +119,8 @@ def open_page():
 
             page.on("request", note)
             page.goto(address)
+            if '<p id="said"' in page.content():
+                page.wait_for_selector("html.drawn")
             return page
 
         yield open_page
@@ -164,7 +166,7 @@ def view_of(page, title):
     element = page.locator(f"iframe[title^='{title}']").first
     element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
-    frame.wait_for_selector("#vis canvas", state="attached")
+    frame.wait_for_selector("html.drawn")
     return frame
 
 
@@ -242,7 +244,7 @@ def test_head_view_draws_the_weights_and_changes_with_the_layer(executed, bert_a
         frame.select_option("#layer", str(layer))
         expected = attentions[layer][0]  # (heads, query, key)
         assert (weights(frame, expected) - expected).abs().max() < SEEN
-    frame.get_by_role("button", name="Head index 1.").dblclick()
+    frame.get_by_role("button", name="Head 1.").dblclick()
     alone = weights(frame, expected, "0")
     assert (alone[1] - expected[1]).abs().max() < SEEN
     assert alone[0].max() == alone[2:].max() == 0
@@ -280,10 +282,11 @@ def test_nothing_is_asked_from_outside_and_nothing_complains(executed, name):
 
 
 def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
-    """From a notebook to the contents, to the glossary, to a cell. JupyterLab 4.6 reads no cell from an address.
+    """From a notebook to the contents, to the glossary, to a cell.
+    JupyterLab 4.6 reads no cell from an address.
 
-    It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open yet may
-    end a little off. A later one is exact.
+    It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open
+    yet may end a little off. A later one is exact.
     """
     glossary = (ROOT / "notebooks" / "glossary.md").read_text(encoding="utf-8")
     notebook, cell = re.search(r"^\| axis \|.*\((\S+)#cell-id=(\w+)\)", glossary, re.MULTILINE).groups()
@@ -380,7 +383,7 @@ def surface(lab, open_page, executed, stored, views, tmp_path_factory):
             element = pages[0].locator("iframe").nth(place)
             element.scroll_into_view_if_needed()
             found = element.element_handle().content_frame()
-            found.wait_for_selector("#vis line, #vis canvas", state="attached")
+            found.wait_for_selector("html.drawn")
             return found
 
         return SimpleNamespace(frame=frame, pages=pages)
@@ -430,16 +433,16 @@ def test_model_view_on_each_surface(surface, truth, name):
         frame.select_option("#filter", str(part))
         expected = truth.attention[:, :, rows, columns]
         assert (grid(frame, expected) - expected).abs().max() < SEEN
-    picture = frame.locator("[aria-label^='Layer index 2, head index 4.']")
+    picture = frame.locator("[aria-label^='L2H4.']")
     picture.click()
-    assert frame.locator("text.detail").text_content() == "Layer 2, Head 4"
-    assert frame.locator(".detail text.token").all_text_contents() == truth.tokens * 2
-    opened, places = torch.zeros(TOKENS, TOKENS), middles(frame, ".detail .highlight")[:TOKENS]
+    assert frame.locator("#card h2").text_content() == "L2H4 ×"
+    assert frame.locator("#card .token").all_text_contents() == truth.tokens * 2
+    opened, places = torch.zeros(TOKENS, TOKENS), middles(frame, "#card .background")[:TOKENS]
     for _, opacity, _, start, _, end in lines(frame, canvas=1):
         opened[place_of(start, places), place_of(end, places)] = opacity
     assert (opened - truth.attention[2, 4]).abs().max() < SEEN
     picture.click(position={"x": 2, "y": 2})
-    assert frame.locator(".detail").count() == 0
+    assert frame.locator("#card h2").count() == 0
 
 
 @on_each_surface
@@ -495,10 +498,16 @@ def test_light_and_dark(surface, name):
 def test_hostile_tokens_are_shown_as_text(surface, name, kind):
     frame = surface(name).frame("hostile", kind)
     if kind == "model":
-        frame.locator("[aria-label^='Layer index 0, head index 0.']").click()
-    left = {"head": "#left text", "model": ".detail text.token", "neuron": "#collapsed #leftText text"}[kind]
+        frame.locator("[aria-label^='L0H0.']").click()
+    left = {
+        "head": "#left text",
+        "model": "#card .token",
+        "neuron": "#collapsed #leftText text",
+        "text": ".word",
+    }[kind]
     shown = frame.eval_on_selector_all(left, "all => all.map(one => one.textContent)")
-    assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == HOSTILE
+    expected = [text.strip() or "␣" for text in HOSTILE] if kind == "text" else HOSTILE
+    assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == expected
     # The neuron view names its chosen token, so its own title holds the word; a script would make it the whole title.
     titles = [frame.evaluate("document.title"), *(page.title() for page in surface(name).pages)]
     assert not {"hacked", "1"} & set(titles)
@@ -587,7 +596,11 @@ def test_neuron_view_of_each_family_computes_the_models_weights(open_page, tmp_p
             page.select_option(menu, str(index))
         lines = numbers(page.main_frame, "#collapsed .attn-line-group line", "stroke-opacity")
         assert (lines.view(expected.shape[2:]) - expected[*last]).abs().max() < 1e-5
-        computed = torch.tensor(page.evaluate(f"view.attention[{part}].attn"), dtype=torch.float64)
+        layers, heads, rows, _ = expected.shape
+        every = "([part, ...sizes]) => sizes.reduceRight("
+        every += "(inner, size) => (...at) => range(size).map((i) => inner(...at, i)), "
+        every += "(...at) => view.attention[part].weightsOf(...at))()"
+        computed = torch.tensor(page.evaluate(every, [part, layers, heads, rows]), dtype=torch.float64)
         assert (computed - expected).abs().max() < 1e-5
     assert page.errors == []
     page.close()
@@ -698,7 +711,7 @@ def test_a_long_word_is_whole_within_its_column(open_page, tmp_path, kind, width
     }[kind]()
     page = open_page(view.save(tmp_path / "view.html").as_uri(), width=width)
     if kind == "model":
-        page.locator("#vis svg > g > rect:last-of-type").first.click()
+        page.locator(".frame").first.click()
     read = """texts => texts.map(text => [text, text.previousElementSibling].flatMap(part => {
         const { left, right } = part.getBoundingClientRect();
         return [left, right];
@@ -740,14 +753,14 @@ def test_head_view_by_keyboard(fresh, truth):
     page.keyboard.press("ArrowDown")
     assert page.locator("#left text").count() == START
     page.keyboard.press("ArrowUp")
-    tab_to(page, "[CLS], index 0")
+    tab_to(page, "[CLS], token 0")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == truth.tokens[1]
     left = middles(page, "#left .background")
     assert {place_of(start, left) for _, _, _, start, *_ in lines(page, canvas=1)} == {1} and lines(
         page
     ) == []
-    tab_to(page, "Head index 0.", key="Shift+Tab")
+    tab_to(page, "Head 0.", key="Shift+Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     alone = weights(page, truth.attention[1], "0")
@@ -761,12 +774,12 @@ def test_model_view_by_keyboard(fresh, truth):
     page.keyboard.press("ArrowDown")
     expected = truth.attention[:, :, :START, :START]
     assert (grid(page, expected) - expected).abs().max() < SEEN
-    tab_to(page, "Layer index 0, head index 0.")
+    tab_to(page, "L0H0.")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)
-    assert page.locator("text.detail").text_content() == "Layer 2, Head 1"
+    assert page.locator("#card h2").text_content() == "L2H1 ×"
     page.keyboard.press("Space")
-    assert page.locator("text.detail").count() == 0
+    assert page.locator("#card h2").count() == 0
 
 
 def test_neuron_view_by_keyboard(fresh, truth):
@@ -774,7 +787,7 @@ def test_neuron_view_by_keyboard(fresh, truth):
     tab_to(page, "att_head")
     page.keyboard.press("ArrowDown")
     assert page.input_value("#att_head") == "1"
-    tab_to(page, "[CLS], index 0.")
+    tab_to(page, "[CLS], token 0.")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert page.locator("#expanded").get_attribute("visibility") == "visible"
@@ -786,7 +799,7 @@ def test_neuron_view_by_keyboard(fresh, truth):
         page.keyboard.press("ArrowRight")
         said = page.locator("#said").text_content().replace("\u2212", "-")
         strongest = truth.attention[0, 1, 2].argmax()
-        assert f"dimension {dimension} " in said and truth.tokens[strongest] in said
+        assert f"dimension {dimension}:" in said and truth.tokens[strongest] in said
         assert f"{truth.query[0, 1, 2, dimension] * truth.key[0, 1, strongest, dimension]:.3f}" in said
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")
@@ -825,11 +838,11 @@ def test_a_weight_is_shown_in_digits_where_a_token_is_pointed_at(show):
         assert digits(page) == pytest.approx(ALL[1, 2, index].tolist(), abs=0.0071)
         token(page, "right", index).hover()
         assert digits(page) == pytest.approx(ALL[1, 2, :, index].tolist(), abs=0.0071)
-    page.get_by_role("button", name="Head index 0.").click()
+    page.get_by_role("button", name="Head 0.").click()
     token(page, "left", 3).hover()
     assert digits(page) == pytest.approx(ALL[1, [0, 2], 3].mean(0).tolist(), abs=0.0071)
     best = PIECES[ALL[1, [0, 2], 3].mean(0).argmax()]
-    assert f"attends most to: \u2068{best}\u2069 " in page.locator("#said").inner_text()
+    assert f"attends most to \u2068{best}\u2069 " in page.locator("#said").inner_text()
     page.mouse.move(5, 5)
     assert digits(page) == [] and len(lines(page)) > 36
 
@@ -842,7 +855,7 @@ def test_of_a_token_the_lines_of_all_heads_are_drawn_as_one(show):
     assert hidden == [] and len(drawn) == 6
     for (colour, opacity, *_), weights in zip(drawn, ALL[0, [0, 1, 3], 2].T, strict=True):
         ink, cover = torch.zeros(3), 0.0  # the ink in a pixel, times how much of it is covered
-        for head, weight in zip((0, 1, 3), weights.tolist(), strict=True):
+        for weight, head in sorted(zip(weights.tolist(), (0, 1, 3), strict=True)):  # the faint one beneath
             levels = torch.tensor([int(COLOURS[head][at : at + 2], 16) for at in (1, 3, 5)])
             ink, cover = weight * levels + (1 - weight) * ink, weight + (1 - weight) * cover
         assert opacity == pytest.approx(cover, abs=0.01)
@@ -858,15 +871,11 @@ def test_a_click_keeps_a_token_and_escape_lets_go(show):
     assert digits(page) == pytest.approx(ALL[0, 0, 3].tolist(), abs=0.0071)
     page.select_option("#layer", "2")
     assert digits(page) == pytest.approx(ALL[2, 0, 3].tolist(), abs=0.0071)
-    page.get_by_role("button", name="Head index 1.").click()
+    page.get_by_role("button", name="Head 1.").click()
     assert digits(page) == pytest.approx(ALL[2, :2, 3].mean(0).tolist(), abs=0.0071)
-    boxes = page.locator("#right .attentionBoxes > g")  # for each head, one behind each token
-    shades = [
-        boxes.nth(head).locator("rect").evaluate_all("all => all.map(one => +one.style.opacity)")
-        for head in range(3)
-    ]
-    expected = 0.6 * ALL[2, :3, 3] * torch.tensor([[1], [1], [0]])
-    assert (torch.tensor(shades) - expected).abs().max() < SEEN
+    boxes = page.locator(".boxes rect")  # beside each token one for each head
+    shades = boxes.evaluate_all("all => all.map(one => +one.getAttribute('opacity'))")
+    assert (torch.tensor(shades).view(6, 2) - ALL[2, :2, 3].T).abs().max() < SEEN
     page.keyboard.press("Escape")
     assert digits(page) == [] and page.locator("#vis [aria-pressed=true]").count() == 0
     token(page, "right", 1).click()
@@ -912,20 +921,21 @@ def test_means_of_heads_and_of_layers(show):
     page = show(head_view(PIECED, PIECES))
     page.get_by_role("button", name="Mean of all heads").click()
     assert (stroked(page, (6, 6), "#202020") - ALL[0].mean(0)).abs().max() < SEEN
-    page.select_option("#layer", "-1")
+    page.select_option("#layer", "mean")
     assert (stroked(page, (6, 6), "#202020") - ALL.mean((0, 1))).abs().max() < SEEN
-    page.get_by_role("button", name="Head index 3.").dblclick()
+    page.get_by_role("button", name="Head 3.").dblclick()
     assert (stroked(page, (6, 6), COLOURS[3]) - ALL.mean(0)[3]).abs().max() < SEEN
     page = show(model_view(PIECED, PIECES))
     page.get_by_label("Means").check()
     assert page.locator("#vis .frame").count() == (3 + 1) * (4 + 1)
-    page.get_by_role("button", name="Mean of the layers, head index 1.").click()
-    page.locator(".detail .token").nth(2).hover()
+    page.get_by_role("button", name="head 1, mean of the layers.").click()
+    page.locator("#card .token").nth(2).hover()
     assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
     page.locator("#strength").fill("1")  # the picture stays open
-    page.locator(".detail .token").nth(2).hover()
+    page.locator("#card .token").nth(2).hover()
     assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
-    labels = [label.bounding_box() for label in page.locator("#vis > svg > text").all()]
+    labels = [label.bounding_box() for label in page.locator("#rows > svg > text, #columns span").all()]
+    assert len(labels) == 4 + 5
     assert all(box["x"] >= 0 and box["y"] >= 0 for box in labels)
 
 
@@ -934,10 +944,14 @@ def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):
     page.get_by_label("Hide [CLS], [SEP]").check()
     assert page.locator("#left text").all_text_contents() == PIECES[1:-1]
     assert (
-        token(page, "left", 0).get_attribute("aria-label") == "un, index 1"
+        token(page, "left", 0).get_attribute("aria-label") == "un, token 1"
     )  # as in the list that was given
     assert (stroked(page, (4, 4)) - ALL[0, 1, 1:-1, 1:-1]).abs().max() < SEEN
     assert "add up to less than 1" in page.locator("#note").inner_text()
+    page.get_by_label("Rescale the rest").check()
+    expected = ALL[0, 1, 1:-1, 1:-1]
+    assert (stroked(page, (4, 4)) - expected / expected.sum(-1, keepdim=True)).abs().max() < SEEN
+    assert "in each row it adds up to 1" in page.locator("#note").inner_text()
     page = show(model_view(PIECED, ["[CLS]"] * 6))
     page.get_by_label("Hide [CLS]").check()  # nothing would be left, so nothing is hidden
     assert len(lines(page)) > 3 * 4 * 30 and page.errors == []
@@ -1008,7 +1022,9 @@ def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
     page = open_page((tmp_path / "page.html").as_uri())
     page.frames[-1].wait_for_selector("#vis canvas", state="attached")
     page.eval_on_selector("iframe", "one => { one.width = 900; }")
-    wide = "document.querySelector('#vis svg').getBoundingClientRect().width > 850"
+    drawing = "#vis svg" if view is head_view else "#columns"
+    least = 850 if view is head_view else 500
+    wide = f"document.querySelector('{drawing}').getBoundingClientRect().width > {least}"
     page.frames[-1].wait_for_function(wide)
     assert page.errors == []
 
@@ -1017,24 +1033,26 @@ def test_a_frame_that_is_shown_later_is_drawn_then(open_page, tmp_path, view):
 def test_an_opened_picture_is_within_the_page_and_closes(show, width):
     page = show(model_view(PIECED, PIECES), width=width)
     for layer, head in ((0, 0), (1, 2), (2, 3)):
-        picture = page.locator(f"[aria-label^='Layer index {layer}, head index {head}.']")
+        picture = page.locator(f"[aria-label^='L{layer}H{head}.']")
         picture.focus()
         page.keyboard.press("Enter")
-        box, whole = page.locator("rect.detail").bounding_box(), page.locator("#vis svg").bounding_box()
-        assert box["x"] >= whole["x"] and box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
-        assert box["y"] >= whole["y"] and box["y"] + box["height"] <= whole["y"] + whole["height"] + 1
-        page.keyboard.press("Tab")  # from the pictures to the tokens of the opened one
+        box, grid = (page.locator(part).bounding_box() for part in ("#card", "#grid"))
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+        beside = box["x"] >= grid["x"] + grid["width"], box["y"] >= grid["y"] + grid["height"]
+        assert beside == (width == 1100, width == 400)  # it covers nothing of the grid
+        page.keyboard.press("Tab")  # from the pictures to the sign that closes the opened one
+        page.keyboard.press("Tab")  # and to its tokens
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         assert digits(page) == pytest.approx(ALL[layer, head, 1].tolist(), abs=0.0071)
         page.keyboard.press("Escape")  # lets go of the token
         page.keyboard.press("Escape")
-        assert page.locator(".detail").count() == 0 and picture.evaluate(
+        assert page.locator("#card h2").count() == 0 and picture.evaluate(
             "it => it === document.activeElement"
         )
-    page.locator("[aria-label^='Layer index 1, head index 1.']").click()
-    page.locator("rect.detail").click(position={"x": 10, "y": 10})
-    assert page.locator(".detail").count() == page.locator("#digits").count() == 0
+    page.locator("[aria-label^='L1H1.']").click()
+    page.get_by_role("button", name="Close L1H1").click()
+    assert page.locator("#card h2").count() == page.locator("#digits").count() == 0
     assert page.errors == []
 
 
@@ -1045,8 +1063,8 @@ def test_the_grid_of_an_encoder_decoder(show):
         page.select_option("#filter", str(part))
         expected = torch.cat(given[f"{name}_attention"])
         assert (grid(page, expected) - expected).abs().max() < SEEN
-    page.locator("[aria-label^='Layer index 1, head index 2.']").click()
-    shown = page.locator(".detail .token").all_text_contents()
+    page.locator("[aria-label^='L1H2.']").click()
+    shown = page.locator("#card .token").all_text_contents()
     assert shown == given["decoder_tokens"] + given["encoder_tokens"]
     assert page.errors == []
 
@@ -1067,7 +1085,8 @@ def test_the_grid_of_an_encoder_decoder(show):
 def test_a_view_is_dark_where_its_notebook_is(
     open_page, tmp_path, monkeypatch, scheme, browser, mode, ground
 ):
-    """scheme: what a notebook says of itself in its CSS; None is a saved page. browser: what the reader has set."""
+    """scheme: what a notebook says of itself in its CSS; None is a
+    saved page. browser: what the reader has set."""
     monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
     view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
     path = tmp_path / "page.html"
@@ -1110,3 +1129,89 @@ def test_a_frame_has_a_title_and_what_can_be_pressed_has_a_name(surface, views, 
         assert part.evaluate("menu => menu.labels[0].innerText")
     for part in frame.locator("[tabindex]").all():
         assert part.get_attribute("aria-label") and part.get_attribute("role") in ("button", "img")
+
+
+# --- the text view
+
+
+FAINT = 0.005  # a browser keeps the opacity of a ground in 255 steps
+
+
+def shades(page):
+    """How opaque the ground of each token is: the weight that it stands for."""
+    read = "all => all.map(one => +(one.style.background.match(/([0-9.]+)\\)/) || [0, 0])[1])"
+    return torch.tensor(page.eval_on_selector_all(".word", read), dtype=torch.float64) / 0.85
+
+
+@pytest.fixture
+def written_page(show):
+    attention, tokens, told = view_samples.written(9)
+    return torch.cat(attention).double(), show(
+        text_view(attention, tokens, 4, layer=1, head=2, token=6, **told)
+    )
+
+
+def test_text_view_shades_the_text_by_the_weights_of_a_token(written_page):
+    weights, page = written_page
+    assert (shades(page) - weights[1, 2, 6]).abs().max() < FAINT
+    page.keyboard.press("Escape")
+    assert shades(page).max() == 0
+    page.locator(".word").nth(8).hover()
+    assert (shades(page) - weights[1, 2, 8]).abs().max() < FAINT
+    page.locator(".word").nth(5).click()
+    page.locator(".word").nth(2).hover()
+    assert (shades(page) - weights[1, 2, 5]).abs().max() < FAINT  # it is kept
+    assert page.locator(".word[aria-pressed=true]").count() == 1
+    page.select_option("#head", "mean")
+    assert (shades(page) - weights[1, :, 5].mean(0)).abs().max() < FAINT
+    page.select_option("#layer", "mean")
+    assert (shades(page) - weights[:, :, 5].mean((0, 1))).abs().max() < FAINT
+    page.select_option("#way", "to")
+    assert (shades(page) - weights[:, :, :, 5].mean((0, 1))).abs().max() < FAINT
+    assert page.errors == []
+
+
+def test_text_view_hides_the_first_token_and_rescales(written_page):
+    weights, page = written_page
+    page.get_by_label("Hide first token").check()
+    row = weights[1, 2, 6].clone()
+    row[0] = 0
+    assert (shades(page) - row).abs().max() < FAINT
+    page.get_by_label("Rescale the rest").check()
+    assert (shades(page) - row / row.sum()).abs().max() < FAINT
+    assert "in each row it adds up to 1" in page.locator("#note").inner_text()
+
+
+def test_text_view_says_what_was_surprising_and_what_would_have_followed(written_page):
+    _, page = written_page
+    data = page.evaluate("[view.surprise[6], view.nexts[6]]")
+    assert f"surprise {data[0]:.1f} bits" in page.locator("#said").inner_text()
+    said = page.locator("#nexts").inner_text()
+    for text, probability in data[1]:
+        assert f"\u2068{text}\u2069 {probability:.2f}" in said
+    marks = page.eval_on_selector_all("#text > span", "all => all.map(one => one.id)")
+    assert marks.index("written") == 4
+
+
+def test_text_view_by_keyboard(written_page):
+    weights, page = written_page
+    page.keyboard.press("Escape")
+    tab_to(page, "word0, token 0")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert (shades(page) - weights[1, 2, 3]).abs().max() < FAINT
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".word[aria-pressed=true]").get_attribute("aria-label") == "word3, token 3"
+    assert "written by the model" in page.evaluate("document.activeElement.getAttribute('aria-label')")
+
+
+def test_text_view_of_a_long_text_shows_the_rest_as_elsewhere(show):
+    attention, tokens, _ = view_samples.written(300, 1, 60)
+    page = show(text_view(attention * 4, tokens, head=3, token=299))
+    found, expected = shades(page), attention[0][0, 3, 299].double()
+    best = expected.topk(page.evaluate("KEPT")).indices
+    assert (found[best] - expected[best]).abs().max() < FAINT
+    rest = 1 - expected[best].sum()
+    assert f"elsewhere {rest:.2f}" in page.locator("#said").inner_text()
+    assert page.errors == []

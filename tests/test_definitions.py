@@ -18,7 +18,8 @@ def refuses(statement):
 
 
 def definitions(source):
-    """Name and syntax tree of every function and class at the top level, without docstrings, comments and refusals."""
+    """Name and syntax tree of every function and class at the top level,
+    without docstrings, comments and refusals."""
     found = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

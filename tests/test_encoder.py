@@ -1,4 +1,5 @@
-"""The encoder room: against BERT of transformers tensor by tensor, against PyTorch, and against worked values."""
+"""The encoder room: against BERT of transformers tensor by tensor,
+against PyTorch, and against worked values."""
 
 import copy
 import math

@@ -54,7 +54,8 @@ def fake(tmp_path):
 
 
 def start(folder, how="", *what, version=tuple(sys.version_info), **variables):
-    """Start environment.py, in a Python that takes itself for this version. `how` tells the fake what to do."""
+    """Start environment.py, in a Python that takes itself for this
+    version. `how` tells the fake what to do."""
     script = str(folder / ".ci/environment.py")
     code = f"import runpy, sys; sys.version_info = {version}; sys.argv = {[script, *what]}; "
     command = [sys.executable, "-c", code + f"runpy.run_path({script!r}, run_name='__main__')"]
@@ -169,7 +170,7 @@ def test_uv_gets_the_settings_of_pip_and_its_own_win(fake, monkeypatch):
 @pytest.mark.parametrize("version", [(3, 7, 1), (3, 10, 13), (3, 15, 0)])
 def test_a_python_that_does_not_fit_finds_another_or_is_told_which_to_name(fake, version):
     code, text, called = run(fake, "refuse venv", version=version)
-    assert (code, called) == (1, "venv") and "no Python from 3.11 to 3.14 (make lab PYTHON=" in text
+    assert (code, called) == (1, "venv") and "Python from 3.11 to 3.14 (make lab PYTHON=" in text
     assert run(fake, version=version)[::2] == (0, ANEW)
     assert ">=3.11,<=3.14.99" in (fake / "args-venv").read_text()
 

@@ -1,14 +1,18 @@
 """The exercises in the notebooks: task, stub, hint and solution belong together.
 
-That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in conftest.py.
+That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in
+conftest.py.
 """
 
 import ast
+import inspect
+import linecache
 import math
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from itertools import pairwise
 
@@ -39,7 +43,9 @@ def run(source):
     """Run code with the names that every notebook of exercises imports, and return its names."""
     names = {"torch": torch, "math": math, "F": F, "nn": nn, "np": np}
     names |= {"Counter": Counter, "pairwise": pairwise}
-    exec(compile(source, "<exercise>", "exec"), names)
+    file = f"<exercise {hash(source)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # as a kernel does
+    exec(compile(source, file, "exec"), names)
     return names
 
 
@@ -69,6 +75,24 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     assert getattr(checks, check)(run(code)[name]).message == NOT_ATTEMPTED
 
 
+def as_tree(source, name):
+    """Return a definition as its syntax tree tells it, without docstrings, by the name of its exercise."""
+    (node,) = [node for node in ast.parse(source).body if getattr(node, "name", None) == name]
+    for part in ast.walk(node):
+        if isinstance(part, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(part):
+            part.body = part.body[1:]
+    node.name = re.sub("^[Mm]y_?", "", name)
+    return ast.unparse(node)
+
+
+@each_exercise
+def test_solution_is_the_one_that_the_engine_edits(task, stub, help_, check, name):
+    solution = getattr(checks, check).solution
+    own = as_tree(textwrap.dedent(inspect.getsource(solution)), solution.__name__)
+    shown = as_tree(course.hint_and_solution(help_)[1], name)
+    assert shown == own, "the notebook's folded solution and the one in utils/checks are not the same"
+
+
 @each_exercise
 def test_solution_passes(task, stub, help_, check, name):
     verdict = getattr(checks, check)(run(course.hint_and_solution(help_)[1])[name])
@@ -77,7 +101,8 @@ def test_solution_passes(task, stub, help_, check, name):
 
 @pytest.mark.slow
 def test_solution_has_to_pass_where_the_learner_stands(tmp_path):
-    """What conftest.py adds to the run of a notebook: a wrong solution fails, and no later cell sees a right one."""
+    """What conftest.py adds to the run of a notebook: a wrong solution
+    fails, and no later cell sees a right one."""
     for direction in ("tril", "triu"):
         solution = f"def my_mask(n):\n    return ones(n).{direction}()"
         stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"

@@ -1,8 +1,10 @@
-"""What others have published about bert-base-uncased, found again: by the library, and by the course's own encoder.
+"""What others have published about bert-base-uncased, found again:
+by the library, and by the course's own encoder.
 
-golden/bert-base-uncased.json holds figures that three published notebooks print for that checkpoint (float32, on a
-CPU), and says of each which part of which tensor it is. The tests marked `hub` need the checkpoint itself: from the
-hub's cache on this machine, or from the hub. Where neither has it, they are skipped within seconds and say why.
+golden/bert-base-uncased.json holds figures that three published notebooks print for that checkpoint (float32,
+on a CPU), and says of each which part of which tensor it is. The tests marked `hub` need the checkpoint
+itself: from the hub's cache on this machine, or from the hub. Where neither has it, they are skipped within
+seconds and say why.
 """
 
 import json
@@ -20,7 +22,8 @@ NAME = "bert-base-uncased"
 GOLDEN = json.loads((Path(__file__).parent / "golden" / f"{NAME}.json").read_text(encoding="utf-8"))
 CORNER = GOLDEN["attention_layer_1_corner"]
 LAST = GOLDEN["mean_attention_last_layer"]["rows"]
-# By name: the published numbers, and where they stand in the attention of all layers, (layers, heads, query, key).
+# By name: the published numbers, and where they stand in the attention of all layers, (layers, heads, query,
+# key).
 FIGURES = {
     "head 1-1, first keys": (CORNER["first"], lambda attentions: attentions[0, 0, :3, :3]),
     "head 1-1, last keys": (CORNER["last"], lambda attentions: attentions[0, 0, :3, -3:]),
@@ -30,7 +33,8 @@ FIGURES = {
 
 
 def assert_published(name, attentions):
-    """Refuse what is not equal to 3 decimals: half a unit of the last, and a little for the order of a CPU's sums."""
+    """Refuse what is not equal to 3 decimals: half a unit of the last,
+    and a little for the order of a CPU's sums."""
     published, where = FIGURES[name]
     expected = torch.tensor(published, dtype=torch.float64)
     torch.testing.assert_close(where(attentions).double(), expected, atol=0.00055, rtol=0)
@@ -94,7 +98,8 @@ def test_packaged_tokenizer_gives_the_published_ids():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_one_wrong_number_does_not_pass(name):
-    """Tensors that hold the published numbers at their places pass; with one number 0.002 away they do not."""
+    """Tensors that hold the published numbers at their places pass;
+    with one number 0.002 away they do not."""
     published, where = FIGURES[name]
     attentions = torch.zeros(12, 12, 20, 20)
     places = attentions[11, :, :10] if "mean" in name else where(attentions)

@@ -23,7 +23,8 @@ DEPENDENT, HEAD = 0, 1  # the two directions
 
 
 def sentence(text, heads, relations=None, upos=None, **antecedents):
-    """A sentence from texts; heads are places of words. Of antecedents the names are words, the values places."""
+    """A sentence from texts; heads are places of words. Of
+    antecedents the names are words, the values places."""
     words = text.split()
     relations = relations.split() if relations else ["dep"] * len(words)
     upos = upos.split() if upos else ["NOUN"] * len(words)
@@ -143,7 +144,8 @@ def test_heads_that_follow_a_relation_are_found_by_name(bert, some_sentences):
 
 
 def test_no_better_than_chance_on_the_half_that_did_not_choose():
-    """Random hits: the best of 72 heads looks better than chance where it is chosen, not where it is scored."""
+    """Random hits: the best of 72 heads looks better than chance
+    where it is chosen, not where it is scored."""
     rng, patterns, tables = np.random.default_rng(1), np.repeat(np.arange(400), 2), []
     for seed in range(10):
         hits = rng.random((800, 2, 6, 12)) < 0.1
@@ -164,7 +166,8 @@ def test_halves_are_whole_patterns_and_of_equal_number():
 
 
 def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
-    """30 patterns of 10 sentences with one fate each. Head and rule are equally good: whose it is, a coin decides."""
+    """30 patterns of 10 sentences with one fate each. Head and rule are
+    equally good: whose it is, a coin decides."""
     rng, patterns, wins = np.random.default_rng(0), np.repeat(np.arange(30), 10), []
     for _ in range(200):
         ahead = np.repeat(rng.choice([-1, 0, 1], size=30), 10)
@@ -174,7 +177,8 @@ def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
 
 
 def test_columns_of_the_table_by_hand():
-    """Four sentences of four patterns. The choosing half decides; the table tells what the other half says."""
+    """Four sentences of four patterns. The choosing half decides;
+    the table tells what the other half says."""
     patterns = np.arange(4)
     chooses = room.choosing_half(patterns)
     offsets = np.where(chooses, -2, [1, -2, 1, -2])
@@ -215,9 +219,11 @@ def test_bootstrap_agrees_with_the_binomial_interval_of_groups(pairs, groups, ap
 
 
 def test_interval_of_a_difference_is_paired():
-    """400 sentences of one pair. Head and rule agree on 360; of the others the head is right in 30, the rule in 10.
+    """400 sentences of one pair. Head and rule agree on 360; of the
+    others the head is right in 30, the rule in 10.
 
-    The normal interval of a paired difference (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) / 400 ** 2.
+    The normal interval of a paired difference (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) /
+    400 ** 2.
     """
     head = np.arange(400) < 290
     rule = np.isin(np.arange(400), np.r_[0:260, 290:300])

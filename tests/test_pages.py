@@ -12,7 +12,8 @@ CODE = re.compile(r"`([^`]+)`")
 
 
 def rows(page, columns):
-    """Return the rows of all tables of a page, each a list of its cells' texts. Refuse one that is not whole."""
+    """Return the rows of all tables of a page, each a list of its
+    cells' texts. Refuse one that is not whole."""
     lines = [
         line for line in (NOTEBOOKS / page).read_text(encoding="utf-8").splitlines() if line.startswith("|")
     ]
@@ -23,7 +24,8 @@ def rows(page, columns):
 
 @cache
 def texts(notebook):
-    """Return the text of each cell by its id: source without emphasis and targets of links, and text outputs."""
+    """Return the text of each cell by its id: source without
+    emphasis and targets of links, and text outputs."""
     found = {}
     for cell in course.read(NOTEBOOKS / notebook).cells:
         source = re.sub(r"\]\([^)\s]*\)", "]", cell.source).replace("*", "")

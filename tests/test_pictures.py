@@ -1,4 +1,5 @@
-"""The static pictures: lines composed as a canvas composes them, each number where the page draws it, and the files."""
+"""The static pictures: lines composed as a canvas composes them, each
+number where the page draws it, and the files."""
 
 import io
 import itertools
@@ -16,16 +17,18 @@ import playwright.sync_api
 import pytest
 import torch
 from PIL import Image, ImageColor
-from view_samples import HOSTILE, SENTENCES, Words, load, names, pair, small_bert, stacks, weights
+from view_samples import HOSTILE, SENTENCES, Words, load, names, pair, small_bert, stacks, weights, written
 
-from utils.views import head_view, model_view, neuron_view
-from utils.views.sheets import Box, Cells, Fan, Text, _font
+from utils.views import head_view, model_view, neuron_view, text_view
+from utils.views.pictures import grid_cell
+from utils.views.sheets import Box, Cells, Fan, Grid, Text, _font
 from utils.views.strokes import draw_box, draw_cells, draw_fan
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
-# The first two of the twelve inks: heads 0 and 1, 12 and 13 in the head view, layers 0 and 1 in the model view.
+# The first two of the twelve inks: heads 0 and 1, 12 and 13 in the head view, layers 0 and 1 in the model
+# view.
 BLUE, ORANGE = "#0060cc", "#cc8400"
 
 
@@ -48,7 +51,10 @@ def pixel(picture, view, x, y):
 
 
 def shapes(view, kind):
-    return [shape for shape in view.sheet.shapes if isinstance(shape, kind)]
+    each = [
+        fan for shape in view.sheet.shapes for fan in (shape.fans if isinstance(shape, Grid) else [shape])
+    ]
+    return [shape for shape in each if isinstance(shape, kind)]
 
 
 def lab(picture):
@@ -65,10 +71,13 @@ def lab(picture):
 
 
 def one_by_one(image, opacities, colours, left, right, top, step, width, fine=8):
-    """Lines drawn by what source-over means, each with the part of a pixel that it covers counted in fine points."""
+    """Lines drawn by what source-over means, the faint ones first, each with the part of a pixel that it covers counted
+    in fine points.
+    """
     rows, columns = image.shape[:2]
     y, x = (np.mgrid[: rows * fine, : columns * fine] + 0.5) / fine
-    for head, query, key in np.ndindex(opacities.shape):
+    for line in np.argsort(opacities, axis=None, kind="stable"):
+        head, query, key = np.unravel_index(line, opacities.shape)
         start, down = np.array([left, top + step * query]), step * (key - query)
         length = np.hypot(right - left, down)
         cosine, sine = (right - left) / length, down / length
@@ -92,7 +101,7 @@ FANS = {
 
 
 @pytest.mark.parametrize("kind", FANS)
-def test_lines_are_composed_in_the_order_of_heads_as_far_as_they_cover_a_pixel(kind):
+def test_lines_are_composed_from_faint_to_strong_as_far_as_they_cover_a_pixel(kind):
     opacities, place = FANS[kind]
     colours = [(0.0, 0.4, 0.8), (0.8, 0.5, 0.0), (0.3, 0.0, 0.6)][: len(opacities)]
     own, expected = np.ones((70, 72, 3), np.float32), np.ones((70, 72, 3))
@@ -103,7 +112,7 @@ def test_lines_are_composed_in_the_order_of_heads_as_far_as_they_cover_a_pixel(k
     apart = 255 * np.abs(own - expected)
     assert apart.mean() < 0.5 and apart.max() < 40  # at the corners of a line, whose edges fade over a pixel
     whole = np.abs(255 * (own - expected).mean(axis=(0, 1)))
-    assert whole.max() < 0.25  # nowhere more ink, or less
+    assert whole.max() < 0.35  # nowhere more ink, or less
 
 
 def test_boxes_and_cells_fill_the_parts_of_pixels_that_they_cover():
@@ -124,7 +133,7 @@ def test_boxes_and_cells_fill_the_parts_of_pixels_that_they_cover():
 
 def levels(attention):
     """Weights as a page has them."""
-    return (attention.double() * 255).round().numpy() / 255
+    return ((attention.double().sqrt() * 4095).round().numpy() / 4095) ** 2
 
 
 def test_head_view_draws_every_weight_panel_beside_panel():
@@ -184,18 +193,42 @@ def test_picture_grows_by_as_much_as_the_page_for_each_token():
 # --- the model view
 
 
-def test_model_view_draws_every_weight_where_bertviz_has_it():
-    """By its model_view.js: 970 pixels, 38 of them for names; 84 / heads for a token; 5 around a small picture."""
+def test_model_view_draws_every_weight():
+    """84 pixels / heads for a token, as in bertviz's model_view.js; 5 around a small picture."""
     attention = weights(layers=3, heads=8)
     view = model_view(attention, names(4))
+    width = (1084 - 38 - 340) // 8
     cells = list(itertools.product(range(3), range(8)))
     for (layer, head), fan in zip(cells, shapes(view, Fan), strict=True):
         assert np.allclose(fan.opacities, levels(attention[layer][:, head]))
-        left, width = 38 + 932 / 8 * head + 5, 932 / 8 - 14
-        assert (fan.left, fan.right, fan.step) == pytest.approx((left, left + width, 84 / 8))
-        assert fan.top == pytest.approx(38 + layer * (4 * 84 / 8 + 10) + 5 + 84 / 16)
+        left = 38 + width * head + 5
+        assert (fan.left, fan.right, fan.step) == pytest.approx((left, left + width - 14, 84 / 8))
+        assert fan.top == pytest.approx(32 + layer * (4 * 84 / 8 + 10) + 5 + 84 / 16)
         assert fan.colours == [(BLUE, ORANGE, "#6c9c6c")[layer]]
         assert fan.step * view.sheet.sharpness == pytest.approx(round(fan.step * view.sheet.sharpness))
+
+
+def test_small_pictures_that_are_drawn_together_are_those_drawn_one_by_one():
+    view = model_view(weights(3, 5, 9), names(9))
+    (grid,) = [shape for shape in view.sheet.shapes if isinstance(shape, Grid)]
+    size = [round(side * view.sheet.sharpness) for side in (view.sheet.height, view.sheet.width)]
+    own, expected = np.ones((*size, 3), np.float32), np.ones((*size, 3), np.float32)
+    grid.paint(own, view.sheet.sharpness)
+    for fan in grid.fans:
+        fan.paint(expected, view.sheet.sharpness)
+    assert 255 * np.abs(own - expected).mean() < 1.5  # whose corners are parts of pixels apart
+
+
+def test_in_a_compact_grid_lines_of_a_pixel_are_one_as_opaque_as_they_are_together():
+    attention = weights(30, 2, 60)
+    view = model_view(attention, names(60))
+    fan = shapes(view, Fan)[0]
+    _, height, step, several = grid_cell(30, 2, 60, True)
+    assert view.sheet.height < 800 and height == 25 and several > 1
+    thin, first = min(1, 0.6 * step / fan.width), levels(attention[0][0, 0])
+    expected = 1 - np.prod(1 - thin * first[:several, several : 2 * several])
+    assert fan.opacities[0, 0, 1] == pytest.approx(expected)
+    assert fan.step == pytest.approx(several * step)
 
 
 def test_model_view_draws_the_heads_that_are_included():
@@ -210,7 +243,8 @@ def test_model_view_draws_the_heads_that_are_included():
 
 @pytest.fixture(scope="module")
 def neurons():
-    """A neuron view with token 3 of 5 chosen, and its query and key vectors by hand, each (tokens, head_dim)."""
+    """A neuron view with token 3 of 5 chosen, and its query and key
+    vectors by hand, each (tokens, head_dim)."""
     model = small_bert().double()
     with torch.no_grad():
         inputs = Words()("w5 w6 w7")
@@ -286,6 +320,21 @@ def test_picture_of_masked_keys_says_so():
     assert [text.text for text in shapes(view, Text)].count("masked") == 2
 
 
+# --- the text view
+
+
+def test_text_is_shaded_by_the_weights_of_the_chosen_token():
+    attention, tokens, told = written()
+    view = text_view(attention, tokens, 4, layer=1, head=2, token=6, **told)
+    boxes = [box for box in shapes(view, Box) if box.colour == BLUE]
+    assert [box.opacity for box in boxes] == pytest.approx((0.85 * levels(attention[1][0, 2, 6])).tolist())
+    words = [text.text for text in shapes(view, Text) if text.size == 15]
+    assert words == [f"word{i % 7}" for i in range(4)] + ["▸"] + [f"word{i % 7}" for i in range(4, 9)]
+    mean = text_view(attention, tokens, layer=1, token=6)
+    boxes = [box.opacity for box in shapes(mean, Box) if box.colour == BLUE]
+    assert boxes == pytest.approx((0.85 * levels(attention[1][0, :, 6]).mean(0)).tolist())
+
+
 # --- all of them
 
 PICTURES = {
@@ -294,6 +343,7 @@ PICTURES = {
     "encoder-decoder": lambda: head_view(**stacks()),
     "model": lambda: model_view(weights(), names(4)),
     "neuron": lambda: neuron_view(small_bert(), Words(), "w5 w6 w7"),
+    "text": lambda: text_view(*written(40)[:2]),
     "long words": lambda: head_view(weights(), ["Donaudampfschifffahrt", "x" * 40, "a", "b"]),
     "long words of neurons": lambda: neuron_view(
         small_bert(),
@@ -384,9 +434,10 @@ def test_colours_of_a_png_are_those_that_were_composed():
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
-@pytest.mark.parametrize("kind", ["head", "heads", "head, dense", "model", "neuron"])
+@pytest.mark.parametrize("kind", ["head", "heads", "head, dense", "model", "model, compact", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path):
-    """Lines and tokens of the real model, and 10,000 lines: the mean distance of their colours is below 1 (CIE76)."""
+    """Lines and tokens of the real model, and 10,000 lines: the mean
+    distance of their colours is below 1 (CIE76)."""
     tokenizer, model = load()
     attention, tokens, _ = pair(tokenizer, model)
     torch.manual_seed(0)
@@ -396,27 +447,34 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path):
         "heads": lambda: head_view(attention, tokens, display_mode="light"),
         "head, dense": lambda: head_view(dense, names(100), display_mode="light", heads=[4]),
         "model": lambda: model_view(attention, tokens, display_mode="light"),
+        "model, compact": lambda: model_view(attention * 5, tokens, display_mode="light"),
         "neuron": lambda: neuron_view(
             model, tokenizer, *SENTENCES, display_mode="light", layer=2, head=1, token=3
         ),
     }[kind]()
-    view.sheet.sharpness = 2  # a whole number, so that the page's canvas too has whole pixels
+    if kind != "model, compact":  # there a token would not be a whole number of pixels high
+        view.sheet.sharpness = 2  # a whole number, so that the page's canvas too has whole pixels
+    sharpness = view.sheet.sharpness
     with playwright.sync_api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        window = {"width": round(view.sheet.width) + 16, "height": 1500}
-        page = browser.new_page(viewport=window, device_scale_factor=2)
+        width = 1100 if kind.startswith("model") else round(view.sheet.width) + 16
+        window = {"width": width, "height": 1500}
+        page = browser.new_page(viewport=window, device_scale_factor=sharpness)
         page.goto(view.save(tmp_path / "view.html").as_uri())
-        page.wait_for_selector("#vis canvas, #vis .where", state="attached")
-        shown = Image.open(io.BytesIO(page.locator("#vis").screenshot())).convert("RGB")
+        page.wait_for_selector("html.drawn")
+        drawing = page.locator("#grid" if kind.startswith("model") else "#vis")
+        shown = Image.open(io.BytesIO(drawing.screenshot())).convert("RGB")
         browser.close()
     below = (
         shapes(view, Fan)[0].top - 22.5 / 2 - 24 if kind.startswith("head") else 0
     )  # menus and squares stand above
     picture = image(view)
-    picture = picture.crop((0, round(2 * below), picture.width, picture.height))
-    height = min(shown.height, picture.height)
-    apart = lab(shown.crop((0, 0, picture.width, height))) - lab(picture.crop((0, 0, picture.width, height)))
-    assert height > 500 and np.linalg.norm(apart, axis=-1).mean() < 1
+    picture = picture.crop((0, round(sharpness * below), picture.width, picture.height))
+    size = (0, 0, min(shown.width, picture.width), min(shown.height, picture.height))
+    apart, height = lab(shown.crop(size)) - lab(picture.crop(size)), size[3]
+    found = np.linalg.norm(apart, axis=-1).mean()
+    # A canvas keeps its colours in 255 steps, in which the pale lines of a compact grid lose a little.
+    assert height > 500 and found < (3 if kind == "model, compact" else 1)
 
 
 # --- files

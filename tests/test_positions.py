@@ -27,7 +27,8 @@ def test_without_positions_the_encoder_knows_no_order(positions):
 
 @each_scheme
 def test_some_schemes_know_the_distance_only(positions):
-    """Moved to the right behind masked tokens, a text gives the same hidden states; or not, where place counts."""
+    """Moved to the right behind masked tokens, a text gives the same
+    hidden states; or not, where place counts."""
     whole, text = new_encoder(positions=positions), ids(1, 6)
     moved = torch.cat([ids(1, 4, seed=1), text], dim=1)
     there = whole(moved, attention_mask=torch.tensor([[0] * 4 + [1] * 6])).last_hidden_state[:, 4:]

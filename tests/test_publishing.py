@@ -1,4 +1,5 @@
-"""What stands in two places when the course is published, and what no validator of `make validate` can know."""
+"""What stands in two places when the course is published, and what
+no validator of `make validate` can know."""
 
 import importlib.metadata
 import re

@@ -1,4 +1,5 @@
-"""The web pages of the course that `make site` makes, in headless Chromium with every outside host blocked."""
+"""The web pages of the course that `make site` makes, in headless
+Chromium with every outside host blocked."""
 
 import functools
 import http.server
@@ -95,7 +96,8 @@ def test_links_to_cells_lead_to_them(opened):
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_attention):
-    """On a notebook's page, and on the front page, whose view begins with one layer and one head, from the disk."""
+    """On a notebook's page, and on the front page, whose view begins
+    with one layer and one head, from the disk."""
     attentions, _ = bert_attention
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
     for layer in (0, 3):
@@ -103,7 +105,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_atten
         expected = attentions[layer][0]
         assert (test_browser.weights(frame, expected) - expected).abs().max() < 0.005
     front = open_page((site.folder / "index.html").as_uri())
-    frame = test_browser.view_of(front, "Head view: 20 tokens, layer 4 of 6 (index 3), heads of index 1")
+    frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
     drawn = test_browser.weights(frame, attentions[3][0], strength="0")
     assert (drawn[1] - attentions[3][0, 1]).abs().max() < 0.005
     assert drawn[0].max() == drawn[2:].max() == 0 and front.errors == []

@@ -20,7 +20,8 @@ NEEDED = ["bertviz", "mpld3"]
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine without the packages in `lacks`: commands are noted, and what they name is there afterwards."""
+    """A machine without the packages in `lacks`: commands are
+    noted, and what they name is there afterwards."""
     found = SimpleNamespace(lacks=set(), commands=[], returncode=0)
     real = importlib.metadata.version
 

@@ -1,4 +1,5 @@
-"""What holds for every notebook, every room and every page: the rules of CONTRIBUTING.md that a program can check."""
+"""What holds for every notebook, every room and every page: the rules
+of CONTRIBUTING.md that a program can check."""
 
 import ast
 import functools
@@ -55,7 +56,8 @@ LIMITS = {
 
 
 def within(name, counts):
-    """Fail with the places where there is more of something than CONTRIBUTING.md allows, the worst one first."""
+    """Fail with the places where there is more of something than
+    CONTRIBUTING.md allows, the worst one first."""
     limit = LIMITS[name]
     over = sorted(((count, str(place)) for place, count in counts.items() if count > limit), reverse=True)
     told = "; ".join(f"{place}: {count:,.0f}, too many by {count - limit:,.0f}" for count, place in over)
@@ -210,7 +212,8 @@ COUNTED = re.compile(r"Layers and heads are counted from 0: `L(\d+)H(\d+)` is la
 
 
 def shown_heads(path, layer, head):
-    """Whether a cell's code or output names a head: as L2H0, as an index such as [2][:, 0] or (2, 0), or in words."""
+    """Whether a cell's code or output names a head: as L2H0, as an
+    index such as [2][:, 0] or (2, 0), or in words."""
     index = rf"\[{layer}\](\.\w+)*\[([^\[\]]*, ?)?{head}\b|[\[(]{layer}, ?{head}\b|= {layer}, {head}$"
     words = rf"layer ?[ =] ?{layer}\b[^\n]*?heads? ?[ =] ?\[?{head}\b|^\s*{layer} +{head}\b"
     pattern = re.compile(rf"\bL{layer}H{head}\b|{index}|{words}", re.MULTILINE)
@@ -220,7 +223,8 @@ def shown_heads(path, layer, head):
 
 @each_notebook
 def test_heads_are_counted_from_0_and_named_as_in_the_code(path):
-    """A head of a paper that counts from 1 stands as printed, 8-10, with ours beside it in the same paragraph: L7H9."""
+    """A head of a paper that counts from 1 stands as printed, 8-10, with
+    ours beside it in the same paragraph: L7H9."""
     text = prose(path)
     named = re.findall(r"\bL(\d+)H(\d+)\b", COUNTED.sub("", text))
     assert len(COUNTED.findall(text)) == bool(named), (

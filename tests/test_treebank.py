@@ -14,9 +14,10 @@ from utils.treebank import TREEBANK, Sentence, as_sentences, pattern_of, pattern
 
 UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
 RELATIONS = set(
-    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse aux cop mark nmod appos "
-    "nummod acl amod det clf case conj cc fixed flat list parataxis compound orphan goeswith reparandum punct root dep "
-    "nsubj:pass aux:pass obl:agent nmod:poss acl:relcl compound:prt".split()  # the subtypes are those of UD English
+    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse aux cop mark nmod "
+    "appos nummod acl amod det clf case conj cc fixed flat list parataxis compound orphan goeswith "
+    # The subtypes are those of UD English.
+    "reparandum punct root dep nsubj:pass aux:pass obl:agent nmod:poss acl:relcl compound:prt".split()
 )
 DOG = """\
 # text = The dog didn't bark.

@@ -19,18 +19,30 @@ import torch
 from bertviz import neuron_view as bertviz_neuron_view
 from bertviz import transformers_neuron_view
 from PIL import Image
-from view_samples import HOSTILE, SENTENCES, Words, data_of, names, small_bert, stacks, vectors, weights
+from view_samples import (
+    HOSTILE,
+    SENTENCES,
+    Words,
+    data_of,
+    names,
+    small_bert,
+    stacks,
+    unpack,
+    vectors,
+    weights,
+    written,
+)
 
 from utils.attention import use_fused_attention
 from utils.encoder import Encoder
-from utils.views import head_view, model_view, neuron_view
+from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS, opacity, opening_strength
 from utils.views.page import View
 from utils.views.tokens import prettify, word_numbers
 
 ROOT = Path(__file__).parent.parent
-HALF_A_LEVEL = 0.5 / 255 + 1e-12
-LIBRARIES = 237_000  # characters of d3, which bertviz's pages fetch from a server
+HALF_A_LEVEL = 0.0003  # of the square root of a weight, in steps of 1/4095
+LIBRARIES = 110_000  # characters of d3, deflated, which bertviz's pages fetch from a server
 SOLO = {"encoder_attention": None, "decoder_attention": None}  # the cross-attention of stacks() alone
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
 
@@ -43,8 +55,8 @@ def params(page):
 
 def drawn(panel):
     """The weights in a panel of a page: (layers, heads, query, key)."""
-    levels = torch.tensor(list(base64.b64decode(panel["weights"])), dtype=torch.float64)
-    return levels.reshape(panel["shape"]) / 255
+    levels = unpack(panel["weights"], "<u2").astype(float)
+    return (torch.from_numpy(levels).reshape(panel["shape"]) / 4095) ** 2
 
 
 # --- the head view
@@ -70,8 +82,8 @@ def test_pages_are_small_beside_bertvizs(bert_attention):
     attention, tokens = bert_attention
     for own, theirs in ((head_view, bertviz.head_view), (model_view, bertviz.model_view)):
         page = len(own(attention, tokens).html.encode())
-        assert page < 400_000
-        assert page - LIBRARIES < len(theirs(attention, tokens, html_action="return").data.encode()) / 20
+        assert page < 100_000
+        assert page < len(theirs(attention, tokens, html_action="return").data.encode()) / 10
 
 
 def test_page_asks_nothing_from_outside():
@@ -120,16 +132,25 @@ def test_pair_has_its_five_panels():
 def test_notebook_gets_page_picture_and_text(monkeypatch):
     view = head_view(weights(), names(4))
     monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
-    live, metadata = view._repr_mimebundle_()
-    assert set(live) == {"text/html", "image/png", "text/plain"}
-    assert base64.b64decode(live["image/png"]) == view.png
-    size = Image.open(io.BytesIO(view.png)).size  # more pixels than the page has, in the same shape
-    shown = [metadata["image/png"][side] for side in ("width", "height")]
-    assert size[0] > shown[0] and size[0] / size[1] == pytest.approx(shown[0] / shown[1], rel=0.01)
+    live, _ = view._repr_mimebundle_()
+    assert set(live) == {"text/html", "text/plain"}  # the picture is in it once
+    shown = re.search(r'<img .*?width="(\d+)" .*?base64,([^"]*)', live["text/html"])
+    assert base64.b64decode(shown[2]) == view.png and live["text/html"].count(shown[2]) == 1
     assert 'sandbox="allow-scripts"' in live["text/html"] and f'title="{view}"' in live["text/html"]
     assert f"min-height:{view.height}px" in live["text/html"]
     monkeypatch.setenv("COURSE_STATIC_VIEWS", "1")
-    assert set(view._repr_mimebundle_()[0]) == {"image/png", "text/plain"}
+    static, metadata = view._repr_mimebundle_()
+    assert set(static) == {"image/png", "text/plain"} and base64.b64decode(static["image/png"]) == view.png
+    size = Image.open(io.BytesIO(view.png)).size  # more pixels than the page has, in the same shape
+    width, height = (metadata["image/png"][side] for side in ("width", "height"))
+    assert size[0] > width == int(shown[1]) and size[0] / size[1] == pytest.approx(width / height, rel=0.01)
+
+
+def test_the_picture_can_be_left_out(monkeypatch):
+    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
+    views = [head_view(A, T, picture=False), model_view(A, T, picture=False)]
+    for view in [*views, neuron_view(BERT, Words(), "w5", picture=False)]:
+        assert "<img" not in view._repr_mimebundle_()[0]["text/html"]
 
 
 def test_save_writes_the_page(tmp_path):
@@ -162,7 +183,7 @@ def test_menu_offers_the_panels_that_are_given():
         1,
         [0, 2],
     )
-    assert str(view) == "Head view: cross 3 × 5 tokens, layer 2 of 2 (index 1), heads of index 0, 2"
+    assert str(view) == "Head view: cross 3 × 5 tokens, layer 1, heads 0, 2"
 
 
 def test_page_is_as_high_as_its_longest_list():
@@ -188,9 +209,7 @@ def test_from_129_tokens_on_a_warning_is_given_once(recwarn):
 )
 def test_arguments_are_bertvizs_in_bertvizs_order(own, theirs):
     given, expected = (list(inspect.signature(view).parameters) for view in (own, theirs))
-    assert [name for name in given if name in expected] == [
-        name for name in expected if name != "html_action"
-    ]
+    assert given[: len(expected)] == expected
 
 
 MARKED = ["<s>", "Ġthe", "un", "Ġa", "▁b", "c", "d</w>", "##e", "Ġ"]
@@ -251,7 +270,7 @@ def test_page_knows_words_and_special_tokens_of_either_side():
     page = model_view(**given).html
     assert "Hide [CLS], [SEP]</label>" in page and 'id="words"' in page
     page = head_view(weights(), names(4)).html
-    assert 'id="hide"' not in page and 'id="words"' not in page
+    assert 'id="hide"' not in page and 'id="first"' in page and 'id="words"' not in page
 
 
 def test_head_view_holds_the_chosen_layers():
@@ -336,17 +355,72 @@ def test_model_view_holds_the_chosen_layers_and_heads():
     assert (data["include_layers"], data["include_heads"]) == ([2, 0], [3])
     expected = torch.cat(attention)[[2, 0]][:, [3]].double()
     assert (drawn(data["attention"][0]) - expected).abs().max() <= HALF_A_LEVEL
-    assert str(view) == "Model view: 4 tokens, layers of index 2, 0, heads of index 3"
+    assert str(view) == "Model view: 4 tokens, layers 2, 0, head 3"
     assert str(model_view(attention, names(4))) == "Model view: 4 tokens, all 3 layers, all 4 heads"
 
 
-@pytest.mark.parametrize(("layers", "heads", "tokens"), [(6, 12, 20), (1, 1, 4), (2, 16, 60)])
-def test_model_view_is_as_high_as_what_bertviz_draws(layers, heads, tokens):
-    """By its model_view.js: the grid of small pictures, and beside it the one that a click opens."""
-    small = 84 / max(heads, min(heads, 6)) * tokens + 2 * 5
-    needed = max(20 + layers * small, 25 + 2 * 15 + tokens * 18)
-    height = model_view(weights(layers, heads, tokens), names(tokens)).height
-    assert needed <= height <= needed + 120
+@pytest.mark.parametrize(("layers", "heads", "tokens"), [(6, 12, 20), (1, 1, 4), (2, 16, 60), (30, 9, 40)])
+def test_grid_of_a_model_view_stands_on_one_screen(layers, heads, tokens):
+    view = model_view(weights(layers, heads, tokens), names(tokens))
+    assert view.height <= 930 and view.sheet.height <= 1000 and view.sheet.width <= 744
+
+
+# --- long and deep
+
+
+def causal(layers, heads, tokens):
+    """Attention to earlier tokens alone."""
+    torch.manual_seed(0)
+    scores = torch.randn(1, heads, tokens, tokens).masked_fill(
+        torch.ones(tokens, tokens).triu(1) == 1, -torch.inf
+    )
+    return [scores.softmax(-1)] * layers
+
+
+def test_only_lines_that_are_seen_are_counted():
+    assert model_view(causal(30, 9, 100), names(100)).text.startswith("Model view: 100 tokens")
+
+
+def test_a_refusal_says_how_many_tokens_fit():
+    attention = causal(40, 9, 110)
+    with pytest.raises(ValueError, match=r"the first (\d+) tokens fit") as refused:
+        model_view(attention, names(110))
+    most = int(re.search(r"first (\d+) tokens", str(refused.value))[1])
+    for count in (most, most + 1):
+        cut = [layer[..., :count, :count] for layer in attention]
+        if count == most:
+            model_view(cut, names(count))
+        else:
+            with pytest.raises(ValueError, match="lines"):
+                model_view(cut, names(count))
+
+
+def test_layers_that_do_not_attend_keep_their_place():
+    """A hybrid returns the attentions of some layers alone, or None for the others."""
+    first, second = weights()
+    named = head_view([first, second], T, layer_indices=[1, 3], layer=3, heads=[2])
+    given = head_view([None, first, None, second], T, layer=3, heads=[2])
+    assert named.html == given.html and str(named) == "Head view: 4 tokens, L3H2"
+    data = data_of(model_view([first, second], T, layer_indices=[1, 3], include_layers=[3]))
+    assert data["include_layers"] == [3]
+    assert (drawn(data["attention"][0]) - second.double()).abs().max() <= HALF_A_LEVEL
+
+
+# --- a drop-in for bertviz
+
+
+def test_html_action_is_bertvizs():
+    assert head_view(A, T, html_action="return").data == head_view(A, T).html
+    assert head_view(A, T, None, True, None, None, None, None, None, None, None, None, "return").data
+
+
+@pytest.mark.parametrize("make", [head_view, model_view])
+def test_a_view_in_a_loop_is_displayed_where_it_is_asked_to_be(make, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    for _ in range(2):
+        assert make(A, T, html_action="view") is None
+    assert len(shown) == 2 and shown[0].html
 
 
 # --- the neuron view
@@ -411,11 +485,24 @@ def test_neuron_view_leaves_the_model_as_it_was():
 
 def test_neuron_view_says_what_it_shows_and_opens_with_the_token_that_is_given():
     view = neuron_view(small_bert(), Words(), "w5 w6 w7", layer=1, head=2, token=3)
-    data, where = data_of(view), "layer 2 of 3 (index 1), head 3 of 4 (index 2)"
+    data = data_of(view)
     assert (data["layer"], data["head"], data["chosen"]) == (1, 2, 3)
-    assert str(view) == f"Neuron view: 5 tokens, {where}, query 'w7' (index 3) in the picture"
+    assert str(view) == "Neuron view: 5 tokens, L1H2, query 'w7' in the picture"
     view = neuron_view(small_bert(), Words(), "w5")
-    assert data_of(view)["chosen"] is None and "query 'w5' (index 1) in the picture" in str(view)
+    assert data_of(view)["chosen"] is None and "query 'w5' in the picture" in str(view)
+
+
+def test_neuron_view_holds_the_chosen_layers_and_heads():
+    whole, some = (
+        data_of(neuron_view(BERT, Words(), "w5 w6", **chosen))
+        for chosen in ({}, {"include_layers": [2, 0], "include_heads": [3, 1]})
+    )
+    (panel,) = some["attention"]
+    assert (panel["layers"], panel["heads"], some["layer"], some["head"]) == ([2, 0], [3, 1], 2, 3)
+    query, key = vectors(panel)
+    expected = vectors(whole["attention"][0])
+    assert torch.equal(query, expected[0][[2, 0]][:, [3, 1]])
+    assert torch.equal(key[:, panel["key_of"]], expected[1][[2, 0]][:, [3, 1]])
 
 
 def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
@@ -424,6 +511,77 @@ def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
     data = data_of(view)
     assert (data["layer"], data["heads"], data["attention"][0]["left_text"]) == (1, [1, 2], list("0123"))
     assert data_of(head_view(weights(), names(4), heads=torch.tensor(2)))["heads"] == [2]
+
+
+# --- the text view
+
+
+def kept_weights(view):
+    """The weights in a page of a text view, (layers, heads, query, key), those that are not kept as 0."""
+    (panel,) = data_of(view)["attention"]
+    layers, heads, tokens, _ = panel["shape"]
+    kept = (
+        torch.from_numpy(unpack(panel["levels"], "<u2").astype(float) / 4095).view(layers, heads, tokens, -1)
+        ** 2
+    )
+    if "keys" not in panel:
+        return kept
+    keys = torch.from_numpy(unpack(panel["keys"], "<u2").astype(int)).view(kept.shape).cumsum(-1)
+    return torch.zeros(panel["shape"], dtype=torch.float64).scatter_add(-1, keys, kept)
+
+
+def test_text_view_keeps_every_weight_up_to_128_tokens():
+    attention, tokens, _ = written(128)
+    view = text_view(attention, tokens)
+    assert (kept_weights(view) - torch.cat(attention).double()).abs().max() < HALF_A_LEVEL
+    assert "remark" not in data_of(view) and data_of(view)["attention"][0]["causal"]
+
+
+@pytest.mark.parametrize(("layers", "heads", "least"), [(1, 2, 64), (30, 9, 16)])
+def test_of_a_long_text_the_strongest_keys_are_kept_and_their_share_is_said(layers, heads, least):
+    attention, tokens, _ = written(400, 1, heads)
+    view = text_view(attention * layers, tokens)
+    found, expected = kept_weights(view)[0], attention[0][0].double()
+    count = data_of(view)["attention"][0]["kept"]
+    assert count >= least
+    best = expected.topk(count)
+    assert (found.topk(count).values - best.values).abs().max() < HALF_A_LEVEL
+    assert ((found > 0).sum(-1) <= count).all()
+    share = best.values.sum(-1).mean().item()
+    assert data_of(view)["attention"][0]["share"] == pytest.approx(share, abs=0.001)
+    assert f"{count} strongest of up to 400 keys, on average {share:.2f}" in data_of(view)["remark"]
+    assert len(view.html.encode()) < 9_000_000
+
+
+def test_text_view_says_how_surprising_tokens_were_and_what_would_have_come_next():
+    attention, tokens, told = written()
+    data = data_of(text_view(attention, tokens, 4, **told))
+    log_probs = told["logits"][0].log_softmax(-1)
+    for place, bits in enumerate(data["surprise"]):
+        if place == 0:
+            assert bits is None
+        else:
+            was = log_probs[place - 1, told["input_ids"][0, place]]
+            assert bits == pytest.approx(-was.item() / 0.6931, abs=0.01)
+        best = log_probs[place].exp().topk(5)
+        assert [text for text, _ in data["nexts"][place]] == [f"word{i}" for i in best.indices.tolist()]
+        assert [share for _, share in data["nexts"][place]] == pytest.approx(best.values.tolist(), abs=1e-4)
+    same = {**told, "logits": None, "probabilities": told["logits"][0].softmax(-1)}
+    assert data_of(text_view(attention, tokens, 4, **same))["nexts"] == data["nexts"]
+    assert data["prompt_length"] == 4
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (["<s>", "Ġthe", "Ġca", "t", ".", "Ċ"], ["<s>", " the", " ca", "t", ".", "⏎\n"]),
+        (["[CLS]", "un", "##do", "it"], ["[CLS]", " un", "do", " it"]),
+        (["▁The", "▁end"], [" The", " end"]),
+    ],
+)
+def test_tokens_stand_as_in_a_text(tokens, text):
+    view = text_view(weights(tokens=len(tokens)), tokens)
+    assert data_of(view)["attention"][0]["text"] == text
 
 
 # --- what is refused
@@ -453,6 +611,17 @@ def attend():
 class Untyped(Words):
     def __call__(self, *texts, return_tensors):
         return {"input_ids": super().__call__(*texts)["input_ids"]}
+
+
+def of_text(**changes):
+    attention, tokens, told = written()
+    return text_view(attention, tokens, **told | changes)
+
+
+def longformer():
+    """Weights by distance, with a window of 4 on 5 tokens: column j of row i is key i + j - 2."""
+    key = torch.arange(5)[:, None] + torch.arange(5) - 2
+    return [torch.ones(1, 2, 5, 5).masked_fill((key < 0) | (key > 4), -torch.inf).softmax(-1)]
 
 
 REFUSED = [
@@ -536,11 +705,59 @@ REFUSED = [
     ),
     ("unequal heads", lambda: of_stacks(**{CROSS: weights(2, 4, 3, 5)}), ValueError, r"\(2, 3\).*\(2, 4\)"),
     ("cross scores", lambda: of_stacks(**{CROSS: same(9.0, 3, 3, 5) * 2}), ValueError, f"{CROSS} .*0 to 1"),
+    (
+        "513 tokens",
+        lambda: text_view([torch.eye(513)[None, None]], names(513)),
+        ValueError,
+        "513 .*at most 512",
+    ),
+    (
+        "two predictions",
+        lambda: of_text(probabilities=torch.ones(9, 20)),
+        ValueError,
+        "logits or probabilities",
+    ),
+    ("a short prediction", lambda: of_text(logits=torch.ones(8, 20)), ValueError, r"\(8, 20\).*9 tokens"),
+    ("no ids", lambda: of_text(input_ids=None), ValueError, "give input_ids"),
+    ("no vocabulary", lambda: of_text(vocabulary=None), ValueError, "give vocabulary"),
+    (
+        "no probabilities",
+        lambda: of_text(logits=None, probabilities=torch.ones(9, 20)),
+        ValueError,
+        "add up to 1",
+    ),
+    ("a long prompt", lambda: of_text(prompt_length=9), ValueError, "prompt_length"),
     ("model view: no layers", lambda: model_view((), T), ValueError, "eager"),
     ("model view: layer 2", lambda: model_view(A, T, include_layers=[0, 2]), ValueError, "layers: index 2"),
     ("model view: no heads", lambda: model_view(A, T, include_heads=[]), ValueError, "include_heads"),
     ("model view: B", lambda: model_view(A, T, 4), ValueError, "is 4.*1 and 3"),
-    ("many lines", lambda: model_view(same(0.0, 8, 75, 75) * 9, names(75)), ValueError, "405,000 .*400,000"),
+    (
+        "many lines",
+        lambda: model_view(same(0.1, 20, 100, 100) * 9, names(100)),
+        ValueError,
+        "1,800,000 .*1,500,000",
+    ),
+    (
+        "layer indices",
+        lambda: head_view(A, T, layer_indices=[1]),
+        ValueError,
+        r"layer_indices is \[1\].*2 layers",
+    ),
+    ("layer indices twice", lambda: head_view(A, T, layer_indices=[1, 1]), ValueError, "ascending"),
+    (
+        "a missing layer",
+        lambda: head_view(A, T, layer=0, layer_indices=[1, 3]),
+        ValueError,
+        "0 .*layers 1, 3 alone",
+    ),
+    ("offsets", lambda: head_view(longformer(), names(5)), ValueError, "each distance.*Longformer"),
+    ("html_action", lambda: head_view(A, T, html_action="show"), ValueError, '"view", "return".*\'show\''),
+    (
+        "bertviz's order",
+        lambda: neuron_view(BERT, "bert", Words(), "w5"),
+        TypeError,
+        "'bert'.*finds it by itself",
+    ),
     ("neuron view: a name", lambda: neuron_view("bert", Words(), "w5"), TypeError, "not str"),
     (
         "no attention",
@@ -557,7 +774,7 @@ REFUSED = [
     ),
     ("an empty text", lambda: of_bert(" "), ValueError, "sentence_a"),
     ("an empty B", lambda: of_bert("w5", ""), ValueError, "sentence_b"),
-    ("a list of texts", lambda: of_bert(["w5"]), TypeError, "sentence_a.*list"),
+    ("a list of texts", lambda: of_bert(["w5"]), TypeError, "sentence_a is a list.*one text"),
     ("None for a text", lambda: of_bert(None), TypeError, "sentence_a.*NoneType"),
     ("a list for B", lambda: of_bert("w5", ["w5"]), TypeError, "sentence_b.*list"),
     ("a long text", lambda: of_bert("w5 " * 127), ValueError, "129 tokens.*128"),
@@ -574,6 +791,6 @@ def test_what_cannot_be_drawn_is_refused(what, call, error, fact):
 
 @pytest.mark.filterwarnings("ignore:256 tokens")
 def test_as_many_are_drawn_as_the_refusals_say():
-    model_view(same(0.0, 20, 100, 100) * 4, names(100), include_heads=range(10))
+    model_view(same(0.1, 20, 100, 100) * 9, names(100), include_heads=range(16))
     head_view(same(0.0, 1, 256, 256), names(256))
     of_bert("w5 " * 126)

@@ -1,19 +1,22 @@
-"""Inputs and views that several tests draw. It also runs inside a notebook of a browser test, so it imports no test."""
+"""Inputs and views that several tests draw. It also runs inside a
+notebook of a browser test, so it imports no test."""
 
 import base64
 import json
 import re
+import zlib
 
+import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
 from utils.dates import DATE_CONFIG
 from utils.decoder import EncoderDecoder
 from utils.models import checkpoint
-from utils.views import head_view, model_view, neuron_view
+from utils.views import head_view, model_view, neuron_view, text_view
 
 SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
-KINDS = ("head", "model", "neuron")
+KINDS = ("head", "model", "neuron", "text")
 HOSTILE = [
     "</script><img src=x onerror=document.title='hacked'>",
     "<svg onload=document.title='hacked'>",
@@ -76,7 +79,8 @@ class Words:
 
 
 def small_bert(attention="eager", **others):
-    """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are of the size of a trained model's."""
+    """A BERT of 3 layers of 4 heads of width 6, whose queries and
+    keys are of the size of a trained model's."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
     config = BertConfig(**sizes, **others, intermediate_size=32, attn_implementation=attention)
@@ -93,10 +97,22 @@ def data_of(view):
     return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])
 
 
+def unpack(text, dtype):
+    """The numbers that a page holds as `text`: deflated, all first bytes first, then all second ones, ..."""
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
+    return planes.reshape(np.dtype(dtype).itemsize, -1).T.copy().view(dtype).reshape(-1)
+
+
 def vectors(panel):
     """The queries and the keys in a page, each (layers, heads, tokens, head_dim)."""
-    parts = (bytearray(base64.b64decode(panel[name])) for name in ("queries", "keys"))
-    return [torch.frombuffer(part, dtype=torch.float32).view(panel["shape"]) for part in parts]
+    return [read_vectors(panel[name]) for name in ("queries", "keys")]
+
+
+def read_vectors(packed):
+    if "units" not in packed:
+        return torch.from_numpy(unpack(packed["numbers"], "<f4")).view(packed["shape"])
+    levels = torch.from_numpy(unpack(packed["numbers"], "<i2").astype(float)).view(packed["shape"])
+    return levels * torch.tensor(packed["units"]).view(*packed["shape"][:2], 1, 1)
 
 
 def load(dtype=torch.float64):
@@ -122,6 +138,7 @@ def real(display_mode="light"):
         "head": head_view(*arguments, display_mode=display_mode),
         "model": model_view(*arguments, display_mode=display_mode),
         "neuron": neuron_view(model, tokenizer, *SENTENCES, display_mode=display_mode),
+        "text": text_view(*arguments[:2], layer=2, head=4, token=3, display_mode=display_mode),
     }
 
 
@@ -138,6 +155,7 @@ def hostile():
     return {
         "head": head_view(attention, HOSTILE, count // 2),
         "model": model_view(attention, HOSTILE, count // 2),
+        "text": text_view(attention, HOSTILE, token=0),
         # The first token is the chosen one, so its text stands in the title of the frame as well.
         "neuron": neuron_view(small_bert(), Tokenizer(), half, f"w2 {half}", token=0),
     }
@@ -160,3 +178,14 @@ def encoder_decoder():
         decoder_tokens=names(4, "out"),
     )
     return outputs, view
+
+
+def written(tokens=9, layers=2, heads=3):
+    """Attention to earlier tokens alone, and the other arguments of a text view with all that it can show."""
+    torch.manual_seed(0)
+    later = torch.ones(tokens, tokens).triu(1) == 1
+    scores = torch.randn(layers, 1, heads, tokens, tokens).mul(3).masked_fill(later, -torch.inf)
+    ids = torch.arange(tokens) % 7
+    vocabulary = [f"Ġword{i}" for i in range(20)]
+    told = {"logits": torch.randn(1, tokens, 20), "input_ids": ids[None], "vocabulary": vocabulary}
+    return list(scores.softmax(-1)), [vocabulary[i] for i in ids], told

@@ -72,8 +72,8 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     Returns `(output, attn_weights)`, of the shapes (..., query, width) and (..., query, key).
     A query with every key masked gets weights of 0 and an output of 0.
 
-    Raises `TypeError` or `ValueError` if the tensors do not fit together (`require_qkv`), or the mask does not
-    fit them (`require_mask`).
+    Raises `TypeError` or `ValueError` if the tensors do not fit together (`require_qkv`), or the mask does
+    not fit them (`require_mask`).
     """
     require_qkv(query, key, value)
     attn_scores = attention_scores(query, key)  # (..., query, key)
@@ -256,7 +256,8 @@ class MultiHeadAttention(nn.Module):
 
 
 class LayerAttention(MultiHeadAttention):
-    """Multi-head attention as a layer of BERT has it: in train mode, dropout sets some attention weights to 0.
+    """Multi-head attention as a layer of BERT has it: in train
+    mode, dropout sets some attention weights to 0.
 
     Takes, returns and raises what `MultiHeadAttention` does. In train mode the weights it returns are those
     after dropout, as in transformers. A scheme of positions replaces `project` or `position_bias`.
@@ -274,8 +275,8 @@ class LayerAttention(MultiHeadAttention):
     def attend(self, query, key, value, mask):
         bias = self.position_bias(query.shape[-2], key.shape[-2])
         attn_scores = query @ key.transpose(-2, -1)  # (batch, heads, query, key)
-        # Scaled after the product, as BERT does, not before it as in `attention_scores`: in float32 the two are
-        # rounded differently, which after six layers makes more than 1e-5.
+        # Scaled after the product, as BERT does, not before it as in `attention_scores`: in float32 the two
+        # are rounded differently, which after six layers makes more than 1e-5.
         attn_scores *= query.shape[-1] ** -0.5
         if bias is not None:
             attn_scores = attn_scores + bias
@@ -303,7 +304,8 @@ def fused_attention(query, key, value, mask=None, bias=None, dropout=0.0):
 
 
 class FusedAttention(LayerAttention):
-    """`LayerAttention` by `fused_attention`: faster, with less memory on long inputs, and None in place of weights."""
+    """`LayerAttention` by `fused_attention`: faster, with less memory on
+    long inputs, and None in place of weights."""
 
     def attend(self, query, key, value, mask):
         bias = self.position_bias(query.shape[-2], key.shape[-2])
@@ -312,7 +314,8 @@ class FusedAttention(LayerAttention):
 
 
 def use_fused_attention(module, fused=True):
-    """Return `module`, in which every `LayerAttention` now attends as `FusedAttention` does, or again by hand."""
+    """Return `module`, in which every `LayerAttention` now attends as
+    `FusedAttention` does, or again by hand."""
     for part in module.modules():
         if isinstance(part, LayerAttention):
             vars(part).pop("attend", None)  # that of the class is back

@@ -1,6 +1,7 @@
-"""The twin and the original: BERT's weights under the names of an `Encoder`, and the first tensor that differs."""
+"""The twin and the original: a library's weights under our names, and the first tensor that differs."""
 
 import math
+import re
 from typing import NamedTuple
 
 import pandas as pd
@@ -24,7 +25,8 @@ TWIN_NAMES = {  # BERT's name of a part: the encoder's. In this order: a name ma
 
 
 def twin_weights(model):
-    """Return the weights of a `BertModel` under the names of an `Encoder`. The pooler is left out, by name."""
+    """Return the weights of a `BertModel` under the names of an
+    `Encoder`. The pooler is left out, by name."""
     weights = {}
     for name, weight in model.state_dict().items():
         if name.startswith("pooler."):
@@ -35,8 +37,49 @@ def twin_weights(model):
     return weights
 
 
+LLAMA_NAMES = [  # of a part: in transformers, in a GGUF file, here
+    ("model.embed_tokens.", "token_embd.", "embeddings."),
+    ("model.layers.", "blk.", "blocks."),
+    ("model.norm.", "output_norm.", "norm."),
+    ("lm_head.", "output.", "output."),
+    ("self_attn.q_proj.", "attn_q.", "attention.query."),
+    ("self_attn.k_proj.", "attn_k.", "attention.key."),
+    ("self_attn.v_proj.", "attn_v.", "attention.value."),
+    ("self_attn.o_proj.", "attn_output.", "attention.output."),
+    ("input_layernorm.", "attn_norm.", "attention_norm."),
+    ("post_attention_layernorm.", "ffn_norm.", "feed_forward_norm."),
+    ("mlp.gate_proj.", "ffn_gate.", "feed_forward.gate."),
+    ("mlp.up_proj.", "ffn_up.", "feed_forward.up."),
+    ("mlp.down_proj.", "ffn_down.", "feed_forward.down."),
+]
+
+
+def renamed(weights, source, target):
+    """Return weights under the names of another column of LLAMA_NAMES."""
+    parts = {row[source]: row[target] for row in LLAMA_NAMES}
+    part = re.compile(rf"(?:^|(?<=\d\.))(?:{'|'.join(map(re.escape, parts))})")
+    return {part.sub(lambda found: parts[found[0]], name): weight for name, weight in weights.items()}
+
+
+def to_halves(weight, head_dim):
+    """Return a weight of queries or keys, (heads * head_dim, hidden_size), for rotations that pair a
+    head's halves."""
+    return weight.unflatten(0, (-1, head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def to_neighbours(weight, head_dim):
+    """Return a weight of queries or keys for rotations that pair neighbours, as `rotate` does."""
+    return weight.unflatten(0, (-1, 2, head_dim // 2)).transpose(1, 2).flatten(0, 2)
+
+
+def turned(weights, turn, head_dim):
+    """Return the weights of a `Llama`, those of queries and keys turned by `to_halves` or `to_neighbours`."""
+    rotary = ("attention.query.weight", "attention.key.weight")
+    return {name: turn(w, head_dim) if name.endswith(rotary) else w for name, w in weights.items()}
+
+
 class Comparison(NamedTuple):
-    """What `compare_with_bert` found. Its text shows no digits of differences that are within tolerance."""
+    """What a comparison found. Its text shows no digits of differences that are within tolerance."""
 
     table: pd.DataFrame  # a row a tensor, in the order of computation: "largest difference" and "equal"
     first_difference: str | None  # the name of the first tensor that differs
@@ -59,10 +102,10 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
     """Run a twin and its BERT on the same inputs, and return a `Comparison` of what each layer computes.
 
     `inputs` is what the tokenizer returns, with `return_tensors="pt"`. The tolerance is an absolute one: 1e-5
-    in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake, such
-    as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By hand
-    against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights, either,
-    and these are left out of the table.
+    in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake,
+    such as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By
+    hand against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights,
+    either, and these are left out of the table.
 
     Raises `TypeError` or `ValueError` if the model is no `BertModel` in eval mode, or the two differ in the
     number of layers or in dtype, or their dtype has no tolerance and none is given.
@@ -71,6 +114,29 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
     tolerance = tolerance_for(tolerance, model.dtype)
     ours = record(encoder, encoder_places(encoder), inputs)
     theirs = record(model, bert_places(model), inputs)
+    return compare_tensors(ours, theirs, tolerance)
+
+
+def compare_with_llama(ours, theirs, input_ids, tolerance=1e-5):
+    """Run a `Llama` and its `LlamaForCausalLM` on the same ids, and return a `Comparison` of what each layer
+    computes.
+
+    The table holds each difference as a share of the tensor's largest number (if that is more than 1): some
+    numbers of a hidden state reach 20,000, where float32 rounds by 0.002. Load the model with
+    attn_implementation="eager".
+    """
+    inputs = {"input_ids": input_ids}
+    theirs = record(theirs, llama_places(theirs), inputs)
+    ours = record(ours, our_llama_places(ours), inputs)
+    sizes = {
+        name: max(1.0, tensor.abs().max().item()) for name, tensor in theirs.items() if tensor is not None
+    }
+    ours, theirs = ({name: made[name] / sizes[name] for name in sizes} for made in (ours, theirs))
+    return compare_tensors(ours, theirs, tolerance)
+
+
+def compare_tensors(ours, theirs, tolerance):
+    """Return the `Comparison` of two dicts of tensors, in the order of `theirs`; what is None is left out."""
     differences = {
         name: largest_difference(ours[name], theirs[name])
         for name in theirs
@@ -108,6 +174,35 @@ def bert_places(model):
             f"layer {number} output": (layer, 0),
         }
     return places
+
+
+def our_llama_places(model):
+    """Return the places of a `Llama` to compare: each norm, attention, feed-forward network and block."""
+    places = {"embeddings": (model.embeddings, 0)}
+    for number, block in enumerate(model.blocks):
+        parts = (block.attention_norm, block.attention, block.feed_forward_norm, block.feed_forward, block)
+        places |= layer_places(number, *parts)
+    return places | {"logits": (model, 0)}
+
+
+def llama_places(model):
+    """Return the places of the same tensors, under the same names, in a `LlamaForCausalLM`."""
+    places = {"embeddings": (model.model.embed_tokens, 0)}
+    for number, layer in enumerate(model.model.layers):
+        parts = (layer.input_layernorm, layer.self_attn, layer.post_attention_layernorm, layer.mlp, layer)
+        places |= layer_places(number, *parts)
+    return places | {"logits": (model.lm_head, 0)}
+
+
+def layer_places(number, attention_norm, attention, feed_forward_norm, feed_forward, layer):
+    return {
+        f"layer {number} first norm": (attention_norm, 0),
+        f"layer {number} attention weights": (attention, 1),
+        f"layer {number} attention output": (attention, 0),
+        f"layer {number} second norm": (feed_forward_norm, 0),
+        f"layer {number} feed-forward output": (feed_forward, 0),
+        f"layer {number} output": (layer, 0),
+    }
 
 
 def record(model, places, inputs):

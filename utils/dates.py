@@ -1,4 +1,5 @@
-"""The task that the encoder-decoder learns: from "the 5th of March 2021" to "2021-03-05", one id a character."""
+"""The task that the encoder-decoder learns: from "the 5th of March 2021" to "2021-03-05", one id a
+character."""
 
 import datetime
 import os
@@ -12,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from .decoder import END, PAD, START, greedy_decode
-from .guards import require_size, require_text, require_texts, require_training
+from .guards import require_size
 from .threads import one_thread
 
 # -------------------------------------------------------------------------------------------------- the pairs
@@ -37,7 +38,8 @@ def make_dates(count, seed, held_out=False):
     """Return `count` pairs of texts, such as ("Fri, the 5th of March 2021", "2021-03-05"), from 1900 to 2099.
 
     Every tenth day of the calendar is held out: those days come with `held_out`, and never without it. So a
-    model has seen none of the dates that it is tested on, in whatever form. The same seed gives the same pairs.
+    model has seen none of the dates that it is tested on, in whatever form. The same seed gives the same
+    pairs.
 
     Raises `TypeError` or `ValueError` if the count is no whole number from 1 up.
     """
@@ -136,9 +138,9 @@ def next_token_loss(model, pairs):
 def train(model, pairs, steps=500, batch_size=64, learning_rate=5e-3, seed=0):
     """Train an `EncoderDecoder` on pairs of texts, and return the loss of each step, in nats.
 
-    Adam (Kingma & Ba 2015); the learning rate rises to `learning_rate`, then falls to 0. On one machine, equal
-    weights, pairs and seeds give equal losses. The model is left in eval mode. A bar shows the progress, but
-    not with COURSE_STATIC_VIEWS=1 in the environment.
+    Adam (Kingma & Ba 2015); the learning rate rises to `learning_rate`, then falls to 0. On one machine,
+    equal weights, pairs and seeds give equal losses. The model is left in eval mode. A bar shows the
+    progress, but not with COURSE_STATIC_VIEWS=1 in the environment.
 
     Raises `TypeError` or `ValueError` if there are no pairs, no steps, or a text cannot be encoded.
     """
@@ -176,3 +178,33 @@ def exact_match(model, pairs):
     written = translate(model, [source for source, _ in pairs])
     matches = [text == target for text, (_, target) in zip(written, pairs, strict=True)]
     return sum(matches) / len(matches)
+
+
+# ------------------------------------------------------------------------------------------ what is refused
+
+
+def require_texts(texts):
+    """Refuse one text in place of several, and none."""
+    if isinstance(texts, str):
+        raise TypeError(f"The texts are one text, {texts!r}. Give a list, if only of this one.")
+    if len(texts) == 0:
+        raise ValueError("There are no texts. Give a list of one or more.")
+
+
+def require_text(text, vocabulary):
+    """Refuse what is no text, and characters that are not in the vocabulary."""
+    if not isinstance(text, str):
+        raise TypeError(f"The text is of the type {type(text).__name__}. Give a string.")
+    if unknown := sorted(set(text.lower()) - set(vocabulary)):
+        raise ValueError(
+            f"The text {text!r} holds {', '.join(map(repr, unknown))}, which the vocabulary lacks. "
+            "Write the date in words: with letters a to z, digits, spaces, commas and hyphens."
+        )
+
+
+def require_training(pairs, steps, batch_size):
+    """Refuse a training without pairs, steps or batch."""
+    require_size("steps", steps)
+    require_size("batch_size", batch_size)
+    if not pairs:
+        raise ValueError("There are no pairs to train on. make_dates() makes some.")

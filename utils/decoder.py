@@ -1,11 +1,11 @@
 """The decoder, an encoder-decoder made of the course's own parts, and how it writes.
 
-From small to large: masked self-attention, attention to the encoder's output and a feed-forward network make a
-`DecoderLayer`. Embeddings and a stack of layers make a `Decoder`. With an `Encoder` in front and a linear layer
-behind it is an `EncoderDecoder`. `greedy_decode` lets it write, one token after another.
+From small to large: masked self-attention, attention to the encoder's output and a feed-forward network make
+a `DecoderLayer`. Embeddings and a stack of layers make a `Decoder`. With an `Encoder` in front and a linear
+layer behind it is an `EncoderDecoder`. `greedy_decode` lets it write, one token after another.
 
-`config` is transformers' `BertConfig` or any object with the fields in `guards.CONFIG_FIELDS`. Encoder and decoder
-share it, and no weight.
+`config` is transformers' `BertConfig` or any object with the fields in `guards.CONFIG_FIELDS`. Encoder and
+decoder share it, and no weight.
 """
 
 from contextlib import contextmanager, nullcontext
@@ -36,13 +36,13 @@ class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the encoder's output, a feed-forward network: Vaswani et al. 2017.
 
     Around each of the three stand a residual connection and a layer norm, placed by `norm_first` as in an
-    `EncoderLayer`. The two attentions have weights of their own. The second takes its queries from the decoder,
-    and its keys and values from `memory`: what the *last* layer of the encoder puts out.
+    `EncoderLayer`. The two attentions have weights of their own. The second takes its queries from the
+    decoder, and its keys and values from `memory`: what the *last* layer of the encoder puts out.
 
-    `forward(hidden_state, memory, mask=None, memory_mask=None)` takes hidden_state (batch, query, hidden_size)
-    and memory (batch, key, hidden_size). The masks are bool or 0/1, and 1 means: may be attended to. `mask`
-    belongs to the self-attention and broadcasts to (batch, heads, query, query), `memory_mask` to the
-    cross-attention and broadcasts to (batch, heads, query, key).
+    `forward(hidden_state, memory, mask=None, memory_mask=None)` takes hidden_state (batch, query,
+    hidden_size) and memory (batch, key, hidden_size). The masks are bool or 0/1, and 1 means: may be attended
+    to. `mask` belongs to the self-attention and broadcasts to (batch, heads, query, query), `memory_mask` to
+    the cross-attention and broadcasts to (batch, heads, query, key).
 
     Returns output (batch, query, hidden_size), and the weights of the self-attention, (batch, heads, query,
     query), and of the cross-attention, (batch, heads, query, key). Raises what its parts raise.
@@ -94,8 +94,8 @@ class Decoder(nn.Module):
     The causal mask is made here. Pads behind a target need no mask besides: no token before them may look at
     them.
 
-    Raises `TypeError` or `ValueError` for a config that lacks fields, ids that it has no vector for, more tokens
-    than positions, a memory that does not fit, and inside a `key_value_cache`.
+    Raises `TypeError` or `ValueError` for a config that lacks fields, ids that it has no vector for, more
+    tokens than positions, a memory that does not fit, and inside a `key_value_cache`.
     """
 
     def __init__(self, config, norm_first=False):
@@ -134,8 +134,8 @@ class EncoderDecoderOutput(NamedTuple):
 class EncoderDecoder(nn.Module):
     """An `Encoder` reads the source, a `Decoder` writes the target: the Transformer of Vaswani et al. 2017.
 
-    `forward(source_ids, target_ids, source_mask=None)` takes source_ids (batch, key), target_ids (batch, query)
-    and source_mask (batch, key), which is what a tokenizer calls attention_mask. Returns an
+    `forward(source_ids, target_ids, source_mask=None)` takes source_ids (batch, key), target_ids (batch,
+    query) and source_mask (batch, key), which is what a tokenizer calls attention_mask. Returns an
     `EncoderDecoderOutput`. Its logits at place i are about token i + 1, and know of tokens 0 to i only.
 
     Raises `TypeError` or `ValueError` for a config that lacks fields, ids outside the vocabulary, more tokens
@@ -171,8 +171,8 @@ def key_value_cache(decoder):
     """Let the decoder's attentions keep their keys and values in this `with` block, and compute none twice.
 
     No token may look at a newer one, so what was computed for it stays as it is, and the memory stays too. It
-    is enough to run the layers on the newest token, by `run_layers`. The decoder as a whole is refused here: its
-    embeddings would count positions from 0 at each call. One block is for one batch of one memory.
+    is enough to run the layers on the newest token, by `run_layers`. The decoder as a whole is refused here:
+    its embeddings would count positions from 0 at each call. One block is for one batch of one memory.
 
     It replaces `project` of each attention, the step that makes queries, keys and values. Raises `ValueError`
     if the decoder is in such a block already.
@@ -230,8 +230,8 @@ def greedy_decode(model, source_ids, source_mask=None, max_new_tokens=None, use_
     Takes source_ids (batch, key) and source_mask (batch, key). At most max_new_tokens are written, by default
     as many as there are positions. Returns `Decoded`, the same with `key_value_cache` and without.
 
-    Raises `TypeError` or `ValueError` if the model is in train mode, ids or mask do not fit, or max_new_tokens
-    is more than the positions.
+    Raises `TypeError` or `ValueError` if the model is in train mode, ids or mask do not fit, or
+    max_new_tokens is more than the positions.
     """
     require_eval_mode(model)
     positions = model.decoder.embeddings.position.num_embeddings
@@ -253,7 +253,8 @@ def greedy_decode(model, source_ids, source_mask=None, max_new_tokens=None, use_
 def next_logits(model, target_ids, memory, memory_mask, use_cache):
     """Return the scores of the token that follows target_ids, (batch, vocab_size).
 
-    With `use_cache` only the newest token goes through the layers. It may attend to all, so no mask is needed.
+    With `use_cache` only the newest token goes through the layers. It may attend to all, so no mask is
+    needed.
     """
     if use_cache:
         newest = model.decoder.embeddings(target_ids)[:, -1:]  # (batch, 1, hidden_size)

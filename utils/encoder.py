@@ -1,13 +1,13 @@
 """The encoder: a layer's parts, the layer, embeddings and the stack.
 
-From small to large: attention and a `FeedForward` make an `EncoderLayer`. `Embeddings` and a stack of layers make an
-`Encoder`, and a linear layer on top a `SequenceClassifier`. `Encoder.from_bert` takes the weights of a BERT of
-transformers.
+From small to large: attention and a `FeedForward` make an `EncoderLayer`. `Embeddings` and a stack of layers
+make an `Encoder`, and a linear layer on top a `SequenceClassifier`. `Encoder.from_bert` takes the weights of
+a BERT of transformers.
 
 `config` is transformers' `BertConfig` or any object with the fields in `guards.CONFIG_FIELDS`.
 
-The modules use `nn.LayerNorm`. It gives the numbers of `layer_norm`, the formula written out, in one pass over
-the memory instead of seven.
+The modules use `nn.LayerNorm`. It gives the numbers of `layer_norm`, the formula written out, in one pass
+over the memory instead of seven.
 """
 
 from typing import NamedTuple
@@ -98,7 +98,8 @@ class EncoderLayer(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """The sum of three vectors a token, for its id, its segment and its position; then layer norm and dropout.
+    """The sum of three vectors a token, for its id, its segment and
+    its position; then layer norm and dropout.
 
     `forward(input_ids, token_type_ids=None)` takes two tensors (batch, seq) of whole numbers; without
     token_type_ids every token is in segment 0. Returns (batch, seq, hidden_size).
@@ -136,7 +137,8 @@ class EncoderOutput(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """Embeddings and a stack of layers: BERT without its pooler (Devlin et al. 2019), if nothing else is asked.
+    """Embeddings and a stack of layers: BERT without its pooler
+    (Devlin et al. 2019), if nothing else is asked.
 
     `positions` says how a token knows its place: "learned" (BERT), "sinusoidal", "relative", "rotary", or
     None for not at all. With `norm_first` a norm stands after the last layer too, as no other would.
@@ -144,7 +146,8 @@ class Encoder(nn.Module):
     `forward(input_ids, token_type_ids=None, attention_mask=None)` takes what a tokenizer returns, each
     (batch, seq). Returns an `EncoderOutput`.
 
-    A sequence that is padding only gets attention weights of 0; the BERT of transformers (eager) spreads them.
+    A sequence that is padding only gets attention weights of 0; the BERT of transformers (eager) spreads
+    them.
 
     Raises `TypeError` or `ValueError` for a config that lacks fields, and for ids, segments and masks that do
     not fit it or one another.
@@ -163,8 +166,8 @@ class Encoder(nn.Module):
     def from_bert(cls, model):
         """Return the twin of a `BertModel`: an encoder that computes the same, with the same weights.
 
-        It shares the memory of the weights: nothing is copied, and training one trains both. (In BERT
-        the vector of [PAD] has no gradient, by `padding_idx`; in the twin it has one.) `copy.deepcopy` makes a
+        It shares the memory of the weights: nothing is copied, and training one trains both. (In BERT the
+        vector of [PAD] has no gradient, by `padding_idx`; in the twin it has one.) `copy.deepcopy` makes a
         twin of its own. It is in train or eval mode as the model is.
 
         Raises `TypeError` or `ValueError` for anything but a BERT encoder with finite weights, all of which

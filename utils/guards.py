@@ -1,8 +1,9 @@
-"""What is refused, in plain words: each `require_…` raises when what it is given does not fit, and returns nothing.
+"""What is refused, in plain words: each `require_…` raises when what
+it is given does not fit, and returns nothing.
 
-They stand in `utils` at the top of the definitions that the notebooks teach, and not in the notebooks: there a
-definition is the concept alone. Every sentence says what was wrong, with both shapes or names, and what to do next. A
-wrong type is a `TypeError`, a wrong shape, size or number a `ValueError`.
+They stand in `utils` at the top of the definitions that the notebooks teach, and not in the notebooks: there
+a definition is the concept alone. Every sentence says what was wrong, with both shapes or names, and what to
+do next. A wrong type is a `TypeError`, a wrong shape, size or number a `ValueError`.
 """
 
 import numpy as np
@@ -204,7 +205,7 @@ def require_config(config):
         require_size(name, getattr(config, name))
     if getattr(config, "hidden_act", "gelu") != "gelu":
         raise ValueError(
-            f'hidden_act of the config is {config.hidden_act!r}, but this encoder computes the exact "gelu" only. '
+            f'hidden_act of the config is {config.hidden_act!r}, but this encoder computes "gelu" only. '
             'Choose a checkpoint or a config with hidden_act="gelu".'
         )
 
@@ -222,7 +223,8 @@ def require_even(width):
 
 
 def require_input_ids(ids, embeddings, name="input_ids"):
-    """Refuse, by name, ids that are not (batch, seq), not in the vocabulary, or more than there are positions."""
+    """Refuse, by name, ids that are not (batch, seq), not in the
+    vocabulary, or more than there are positions."""
     advice = "Take them from what belongs to this model: its tokenizer, or pad_texts()."
     require_ids(name, ids, embeddings.token, "the vocabulary has {} ids", advice)
     positions = embeddings.position and embeddings.position.num_embeddings
@@ -290,8 +292,9 @@ def require_bert(model):
         raise ValueError("This BertModel is a decoder (is_decoder or add_cross_attention). Give an encoder.")
 
 
-def require_weights(weights, encoder):
-    """Refuse weights, by name, that have no place in the encoder, another shape, or are not numbers."""
+def require_weights(weights, encoder, kind="BertModel"):
+    """Refuse weights, by name, that have no place in the encoder (or decoder), another shape, or are not
+    numbers."""
     wanted = encoder.state_dict()
     problems = {
         "The model has weights that the encoder has no place for": weights.keys() - wanted.keys(),
@@ -307,7 +310,7 @@ def require_weights(weights, encoder):
             ],
         }
     if found := [f"{problem}: {', '.join(sorted(names))}." for problem, names in problems.items() if names]:
-        raise ValueError(f"{' '.join(found)} Load the checkpoint anew, or give a plain BertModel.")
+        raise ValueError(f"{' '.join(found)} Load the checkpoint anew, or give a plain {kind}.")
 
 
 def require_comparable(encoder, model):
@@ -336,33 +339,6 @@ def require_batches(source_ids, target_ids):
         )
 
 
-def require_texts(texts):
-    """Refuse one text in place of several, and none."""
-    if isinstance(texts, str):
-        raise TypeError(f"The texts are one text, {texts!r}. Give a list, if only of this one.")
-    if len(texts) == 0:
-        raise ValueError("There are no texts. Give a list of one or more.")
-
-
-def require_text(text, vocabulary):
-    """Refuse what is no text, and characters that are not in the vocabulary."""
-    if not isinstance(text, str):
-        raise TypeError(f"The text is of the type {type(text).__name__}. Give a string.")
-    if unknown := sorted(set(text.lower()) - set(vocabulary)):
-        raise ValueError(
-            f"The text {text!r} holds {', '.join(map(repr, unknown))}, which the vocabulary lacks. "
-            "Write the date in words: with letters a to z, digits, spaces, commas and hyphens."
-        )
-
-
-def require_training(pairs, steps, batch_size):
-    """Refuse a training without pairs, steps or batch."""
-    require_size("steps", steps)
-    require_size("batch_size", batch_size)
-    if not pairs:
-        raise ValueError("There are no pairs to train on. make_dates() makes some.")
-
-
 def require_max_new_tokens(max_new_tokens, positions):
     """Refuse, unless it is None, a number of tokens to write that is no size, or more than the positions."""
     if max_new_tokens is None:
@@ -382,7 +358,8 @@ def require_eval_mode(model):
 
 
 def require_no_cache(decoder):
-    """Refuse a decoder whose attentions keep keys and values: its embeddings count positions from 0 at each call."""
+    """Refuse a decoder whose attentions keep keys and values: its
+    embeddings count positions from 0 at each call."""
     if any("project" in vars(layer.self_attention) for layer in decoder.layers):
         raise ValueError(
             "This decoder is in a key_value_cache. Leave that `with` block first, "
@@ -391,15 +368,65 @@ def require_no_cache(decoder):
 
 
 def require_same_memory(project, memory):
-    """Refuse another memory than the one that this `project` was given first, and whose keys and values it keeps.
+    """Refuse another memory than the one that this `project` was
+    given first, and whose keys and values it keeps.
 
     The first memory itself is kept here: `project` is the notebook's, and has no need of it.
     """
     first = vars(project).setdefault("memory", memory)
     if memory is not first:
         raise ValueError(
-            f"This key_value_cache keeps the keys of one memory, {tuple(first.shape)}, and got another tensor, "
-            f"{tuple(memory.shape)}. Pass the first one each time, and open a new `with` block for each source."
+            f"This key_value_cache keeps the keys of one memory, {tuple(first.shape)}, and got another, "
+            f"{tuple(memory.shape)}. Pass the first each time, and open a new `with` block for each source."
+        )
+
+
+# ------------------------------------------------------------------------------------ a model that writes
+
+LLAMA_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+LLAMA_SIZES += ("num_key_value_heads", "head_dim")
+
+
+def require_llama(model):
+    """Refuse what is not transformers' `LlamaForCausalLM`."""
+    from transformers import LlamaForCausalLM
+
+    if not isinstance(model, LlamaForCausalLM):
+        kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+        raise TypeError(f"The model is of the type {kind}, but the course writes with a LlamaForCausalLM.")
+
+
+def require_llama_config(config):
+    """Refuse a config that lacks fields, and what some models of this architecture have: a sentence for
+    each."""
+    if missing := [
+        name for name in (*LLAMA_SIZES, "rms_norm_eps", "rope_parameters") if not hasattr(config, name)
+    ]:
+        raise ValueError(
+            f"The config ({type(config).__name__}) lacks {', '.join(missing)}. Use transformers' LlamaConfig."
+        )
+    for name in LLAMA_SIZES:
+        require_size(name, getattr(config, name))
+    require_even(config.head_dim)
+    heads, shared = config.num_attention_heads, config.num_key_value_heads
+    if heads % shared:
+        raise ValueError(
+            f"{heads} query heads cannot share {shared} key heads evenly. Choose a divisor of {heads}."
+        )
+    rope = {"rope_type": "default", **config.rope_parameters}
+    if rope["rope_type"] != "default" or rope.get("partial_rotary_factor", 1) != 1:
+        raise ValueError(
+            f"This model scales its rotations ({rope['rope_type']}), which `rotate` does not. "
+            "Choose one whose config has no rope_scaling."
+        )
+    for name in ("attention_bias", "mlp_bias"):
+        if getattr(config, name, False):
+            raise ValueError(
+                f"{name} of the config is True, but this decoder has no biases. Choose another model."
+            )
+    if getattr(config, "hidden_act", "silu") != "silu":
+        raise ValueError(
+            f'hidden_act of the config is {config.hidden_act!r}, but SwiGLU bends by "silu" only.'
         )
 
 
@@ -420,14 +447,12 @@ def require_head_pairs(heads, config):
     except (TypeError, ValueError):
         whole = False
     if not whole or iter(heads) is heads:  # an iterator, which is used up now
-        raise TypeError(
-            f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for head 3-1."
-        )
+        raise TypeError(f"heads is {heads!r}. Give a list of pairs (layer, head), such as [(2, 0)] for L2H0.")
     layers, count = config.num_hidden_layers, config.num_attention_heads
     for layer, head in pairs:
         if not (0 <= layer < layers and 0 <= head < count):
             raise ValueError(
-                f"There is no head ({layer}, {head}): layers go from 0 to {layers - 1}, heads from 0 to {count - 1}."
+                f"There is no head ({layer}, {head}): layers are 0 to {layers - 1}, heads 0 to {count - 1}."
             )
 
 
@@ -465,7 +490,7 @@ def require_attentions(attentions, count):
     shapes = sorted({tuple(layer.shape) for layer in attentions})
     if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][2:] != (count, count):
         raise ValueError(
-            f"attentions holds the shapes {shapes}, but {count} tokens need (1, heads, {count}, {count}) in each "
-            'layer. Pass outputs.attentions of one text, from a model loaded with attn_implementation="eager".'
+            f"attentions has the shapes {shapes}, but {count} tokens need (1, heads, {count}, {count}) in "
+            'each layer. Pass outputs.attentions of one text, of a model with attn_implementation="eager".'
         )
     require_numbers(attentions)

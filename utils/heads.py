@@ -1,7 +1,7 @@
 """What each head does, measured on sentences whose links are known.
 
-The measure is that of Clark et al. 2019 (https://arxiv.org/abs/1906.04341): each word guesses that its grammatical head
-is the other word with the strongest attention. The share of right guesses is a head's accuracy for a relation.
+The measure is that of Clark et al. 2019 (https://arxiv.org/abs/1906.04341): each word guesses that its
+grammatical head is the other word with the strongest attention. The share of right guesses is its accuracy.
 """
 
 import os
@@ -31,11 +31,11 @@ MOST_WEIGHTS = 2**23  # attention weights of one batch: 64 MB in float64
 def merge_pieces(attn_weights, word_of_token, num_words):
     """Turn attention between tokens into attention between words.
 
-    attn_weights: (batch, heads, query, key). word_of_token: (batch, tokens), the word of each token counted from 0,
-    or -1 for [CLS], [SEP] and pads. Returns (batch, heads, words, words).
+    attn_weights: (batch, heads, query, key). word_of_token: (batch, tokens), the word of each token counted
+    from 0, or -1 for [CLS], [SEP] and pads. Returns (batch, heads, words, words).
 
-    Attention *to* a split word is the sum over its pieces, attention *from* it their mean. So what a word gives
-    still sums to 1, but for the share that [CLS] and [SEP] get (Clark et al. 2019, section 4.1).
+    Attention *to* a split word is the sum over its pieces, attention *from* it their mean. So what a word
+    gives still sums to 1, but for the share that [CLS] and [SEP] get (Clark et al. 2019, section 4.1).
     """
     pieces = F.one_hot(word_of_token + 1, num_words + 1)[..., 1:]  # (batch, tokens, words)
     pieces = pieces.to(attn_weights.dtype)[:, None]  # (batch, 1, tokens, words)
@@ -47,8 +47,8 @@ def merge_pieces(attn_weights, word_of_token, num_words):
 def word_attention(model, tokenizer, sentences):
     """Run the model over sentences of similar length, batch by batch, with a progress bar.
 
-    Yields the places of a batch's sentences, and for each layer the attention between their words,
-    (batch, heads, words, words). Sentences that do not fit into the model are skipped, and their number is printed.
+    Yields the places of a batch's sentences, and for each layer the attention between their words, (batch,
+    heads, words, words). Sentences that do not fit into the model are skipped, and their number is printed.
     Raises `TypeError` or `ValueError` if the model or the tokenizer cannot be measured.
     """
     encoded = _encode(model, tokenizer, sentences)
@@ -120,15 +120,14 @@ class Links(NamedTuple):
 def measure_links(model, tokenizer, treebank=TREEBANK):
     """Let each head of a BERT guess the grammatical head of each word, and note which guesses are right.
 
-    A guess in the direction "dependent to head": the word that the dependent attends to most. In the direction
-    "head to dependent": the word that attends most to the dependent. The word itself, [CLS] and [SEP] are no
-    candidates. Punctuation is a candidate, but has no guess of its own, nor has the root of a sentence.
+    A guess in the direction "dependent to head": the word that the dependent attends to most. In the
+    direction "head to dependent": the word that attends most to the dependent. The word itself, [CLS] and
+    [SEP] are no candidates. Punctuation is a candidate, but guesses nothing, nor does a root.
 
-    treebank: the path of a CoNLL-U file, or what `read_treebank` returns. On the same treebank and in float64, the
-    result is the same on every CPU.
+    treebank: the path of a CoNLL-U file, or what `read_treebank` returns. On the same treebank and in
+    float64, the result is the same on every CPU.
 
-    Raises `TypeError` or `ValueError` if the treebank cannot be read or holds no link, or the model or the tokenizer
-    cannot be measured.
+    Raises `TypeError` or `ValueError` if treebank, model or tokenizer cannot be read or measured.
     """
     sentences, found = as_sentences(treebank), []
     patterns = patterns_of(sentences)
@@ -163,13 +162,13 @@ def _hits(weights, heads):
 
 
 def score_heads(model, tokenizer, treebank=TREEBANK, min_pairs=10, seed=0):
-    """Return which head of a BERT finds which grammatical relation, and how well. See `score_links` for the columns.
+    """Return which head of a BERT finds which grammatical relation, and how well, as `score_links`.
 
     model: a BERT in eval mode that was loaded with attn_implementation="eager". tokenizer: its tokenizer.
-    treebank: the path of any CoNLL-U file. Sentences over the model's limit are skipped, and their number is printed.
+    treebank: the path of any CoNLL-U file. Sentences over the model's limit are skipped aloud.
 
-    Raises `ValueError` or `TypeError` if the file cannot be read as CoNLL-U (with the number of the line) or the
-    model returns no attention.
+    Raises `ValueError` or `TypeError` if the file cannot be read as CoNLL-U (with the number of the line) or
+    the model returns no attention.
     """
     require_size("min_pairs", min_pairs)
     require_size("seed", seed, smallest=0)
@@ -189,18 +188,18 @@ def score_links(links, min_pairs=10, seed=0):
     - pairs, patterns: how many pairs of words it was scored on, in sentences of how many patterns
     - best: the name of the best head; layer, head: its place, counted from 0
     - accuracy: its share of right guesses; low, high: its 95 % interval (`share_interval`)
-    - offset: the best guess of the kind "always the word so many places to the right" (left, if negative), chosen
-      on the same half as the head; offset_accuracy: its share
-    - lead_low, lead_high: the 95 % interval of accuracy minus offset_accuracy, both from the same drawn patterns
+    - offset: the best guess of the kind "always the word so many places to the right" (left, if negative),
+      chosen on the same half as the head; offset_accuracy: its share
+    - lead_low, lead_high: the 95 % interval of accuracy minus offset_accuracy, of the same drawn patterns
     - chosen_at: the accuracy of the head on the half it was chosen on
 
-    The better direction of a relation, by chosen_at, comes first. So `drop_duplicates("relation")` leaves one line for
-    each, and the choice is still made without the scored half. Relations with fewer than min_pairs pairs in one of the
-    halves are left out. The seed deals the patterns into halves. Fewer than 6 patterns are no evidence of a lead: 5 are
-    all in favour by luck once in 32 times.
+    The better direction of a relation, by chosen_at, comes first. So `drop_duplicates("relation")` leaves one
+    line for each, and the choice is still made without the scored half. Relations with fewer than min_pairs
+    pairs in one of the halves are left out. The seed deals the patterns into halves. Fewer than 6 patterns
+    are no evidence of a lead: 5 are all in favour by luck once in 32 times.
 
-    Raises `ValueError` if no relation is left, and `TypeError` or `ValueError` if min_pairs is no whole number from 1
-    up, or seed none from 0 up.
+    Raises `ValueError` if no relation is left, and `TypeError` or `ValueError` if min_pairs is no whole
+    number from 1 up, or seed none from 0 up.
     """
     require_size("min_pairs", min_pairs)
     require_size("seed", seed, smallest=0)
@@ -221,7 +220,7 @@ def score_links(links, min_pairs=10, seed=0):
 
 
 def _score(choosing, scored, direction, seed):
-    """Return a row of the table: what the links of one half choose, scored on the other. All are of one relation."""
+    """Return a row of the table: what the links of one half choose, scored on the other."""
     layer, head, chosen_at = best_head(choosing.hits[:, direction])
     offset = best_offset(choosing.offset)
     hits, rule_hits = scored.hits[:, direction, layer, head], scored.offset == offset  # each (pairs,)
@@ -249,7 +248,7 @@ def _score(choosing, scored, direction, seed):
 def choosing_half(pattern, seed=0):
     """Return True for what lies in the half that chooses: half of the patterns, dealt at random.
 
-    pattern: (links,), the number of the pattern of each link. All links of one pattern fall into the same half.
+    pattern: (links,), the number of the pattern of each link. Each falls whole into one half.
     """
     numbers = np.unique(pattern)
     dealt = np.random.default_rng(seed).permutation(numbers)
@@ -257,7 +256,7 @@ def choosing_half(pattern, seed=0):
 
 
 def best_head(hits):
-    """Return the layer and the head with the most hits, and its share of hits. hits: (pairs, layers, heads), bool."""
+    """Return the layer and the head with the most hits, and its share. hits: (pairs, layers, heads)."""
     shares = hits.mean(axis=0)  # (layers, heads)
     layer, head = np.unravel_index(shares.argmax(), shares.shape)
     return int(layer), int(head), shares[layer, head]
@@ -272,9 +271,9 @@ def best_offset(offsets):
 def bootstrap_interval(values, group, seed=0):
     """Return the 95 % interval of the mean over pairs, from draws of as many groups, with replacement.
 
-    Groups are drawn, not pairs, because what has a group in common is no independent evidence (Efron 1979). Here a
-    group is a pattern: sentences of one pattern have nearly one fate. values: (pairs,), hits or differences of hits.
-    group: (pairs,), the number of each pair's group.
+    Groups are drawn, not pairs, because what has a group in common is no independent evidence (Efron 1979).
+    Here a group is a pattern: sentences of one pattern have nearly one fate. values: (pairs,), hits or
+    differences of hits. group: (pairs,), the number of each pair's group.
     """
     _, group = np.unique(group, return_inverse=True)
     summed, total = np.bincount(group, weights=values), np.bincount(group)  # each (groups,)
@@ -286,8 +285,8 @@ def bootstrap_interval(values, group, seed=0):
 def share_interval(hits, group, seed=0):
     """Return the 95 % interval of a share of hits: by bootstrap, or exactly where draws have nothing to vary.
 
-    Of n groups that are all right, the accuracy may be as low as p with p ** n = 0.025: a lower one makes so many
-    right answers in a row less likely than 2.5 % (Clopper and Pearson 1934). All wrong: the same, turned round.
+    Of n groups that are all right, the accuracy may be as low as p with p ** n = 0.025 (Clopper and Pearson
+    1934). All wrong: turned round.
     """
     surprise = 0.025 ** (1 / len(np.unique(group)))
     if (hits == 1).all():
@@ -305,8 +304,8 @@ def head_name(layer, head):
 def accuracy_of_heads(links, relation):
     """Return the accuracy of every head for one relation, (directions, layers, heads), on all sentences.
 
-    These are numbers to look at. To say how good the best head is, use `score_links`: the best of many on the same
-    sentences looks better than it is. Raises `ValueError` if no link has this relation.
+    These are numbers to look at. To say how good the best head is, use `score_links`: the best of many on the
+    same sentences looks better than it is. Raises `ValueError` if no link has this relation.
     """
     mine = links.relation == relation
     if not mine.any():
@@ -321,14 +320,14 @@ def accuracy_of_heads(links, relation):
 def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
     """Return how often the best head leads from a pronoun to the noun it stands for, beside simpler rules.
 
-    Candidates are the nouns and names (UPOS NOUN and PROPN) before the pronoun. The guess of a head is the candidate
-    that the pronoun attends to most. Pronouns count if they have Antecedent=ID in the last column of the treebank, and
-    two candidates or more, one of which is right. The head is chosen on one half of the patterns, all rules are scored
-    on the other half.
+    Candidates are the nouns and names (UPOS NOUN and PROPN) before the pronoun. The guess of a head is the
+    candidate that the pronoun attends to most. Pronouns count if they have Antecedent=ID in the last column
+    of the treebank, and two candidates or more, one of which is right. The head is chosen on one half of the
+    patterns, all rules are scored on the other half.
 
-    Columns: rule; best, layer, head as in `score_links`; pairs; accuracy; low, high: its 95 % interval; near: accuracy
-    where the nearest candidate is right; far: accuracy where it is not. Raises `ValueError` if sentences of fewer than
-    two patterns with such pronouns fit into the model, else as `score_heads`.
+    Columns: rule; best, layer, head as in `score_links`; pairs; accuracy; low, high: its 95 % interval; near:
+    accuracy where the nearest candidate is right; far: accuracy where it is not. Raises `ValueError` if
+    sentences of fewer than two patterns with such pronouns fit into the model, else as `score_heads`.
     """
     require_size("seed", seed, smallest=0)
     sentences = [sentence for sentence in as_sentences(treebank) if any(_pronouns(sentence))]
@@ -364,7 +363,7 @@ def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
 
 
 def _measure_pronouns(model, tokenizer, sentences):
-    """Return the pattern of each pronoun's sentence, how right each simple rule is (a table), and which heads are.
+    """Return the pattern of each pronoun's sentence, how right each rule is (a table), and each head.
 
     The heads: (pronouns, layers, heads), bool. A rule is right by 0 or 1, or by its chance where it draws.
     """
@@ -411,9 +410,10 @@ def zero_heads(heads, head_dim):
 def without_heads(model, heads):
     """Let a BERT compute without some of its heads in this `with` block. Behind it, the model is as before.
 
-    heads: pairs (layer, head), counted from 0. What a head found is set to 0 before the output projection. That is as
-    if the columns of the projection that read this head were 0 (Michel et al. 2019, https://arxiv.org/abs/1905.10650).
-    The weights of `attentions` are still returned: the head looks, but nobody hears what it saw.
+    heads: pairs (layer, head), counted from 0. What a head found is set to 0 before the output projection.
+    That is as if the columns of the projection that read this head were 0 (Michel et al. 2019,
+    https://arxiv.org/abs/1905.10650). The weights of `attentions` are still returned: the head looks, but
+    nobody hears what it saw.
 
     Raises `TypeError` or `ValueError` if heads are no such pairs, or the model has no such head.
     """
@@ -437,8 +437,8 @@ def without_heads(model, heads):
 def with_random_weights(model, seed=0):
     """Return a model of the same shape whose weights were drawn at random, as BERT's are before its training.
 
-    Normal numbers with the config's initializer_range; biases 0, layer norms 1. NumPy draws them, because PyTorch's
-    generator differs a little from one kind of CPU to another.
+    Normal numbers with the config's initializer_range; biases 0, layer norms 1. NumPy draws them: PyTorch's
+    generator differs from one kind of CPU to another.
     """
     rng, untrained = np.random.default_rng(seed), deepcopy(model)
     for name, weights in untrained.named_parameters():

@@ -52,8 +52,8 @@ def checkpoint():
 
     By default that is all-MiniLM-L6-v2 (6 layers, 12 heads, width 384) in an installed package: no network is
     touched. The environment variable COURSE_CHECKPOINT names another BERT encoder: a folder, or a model of
-    the Hugging Face hub such as `bert-base-uncased`, downloaded unless the hub's cache here holds it.
-    Turns off transformers' loading bar, load report and warnings in this process; downloads keep their bar. Raises
+    the Hugging Face hub such as `bert-base-uncased`, downloaded unless the hub's cache here holds it. Turns
+    off transformers' loading bar, load report and warnings in this process; downloads keep their bar. Raises
     `CheckpointError` whenever that folder would not give the whole, sound encoder.
     """
     _quieten()
@@ -91,7 +91,7 @@ def _packaged():
 
 
 def _from_hub(name):
-    """Return the folder of a model of the hub: in the cache if it is complete there, else downloaded into it."""
+    """Return the folder of a model of the hub: in the cache if it is whole there, else downloaded."""
     try:
         weights = try_to_load_from_cache(name, WEIGHTS), try_to_load_from_cache(name, SHARDS)
         if found := [path for path in weights if isinstance(path, str)]:
@@ -116,8 +116,8 @@ def _trouble(name, error):
     status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
     if status in (401, 404) or isinstance(error, errors.HFValidationError):
         return (
-            f"There is no folder {name} here, and no model of that name on the hub that you may read, such as "
-            "bert-base-uncased. Check the spelling and, for a private model, your token (run: hf auth login)."
+            f"There is no folder {name} here, and no model of that name on the hub that you may read, "
+            "such as bert-base-uncased. Check the spelling and, if it is private, your token (hf auth login)."
         )
     offline = isinstance(error, errors.OfflineModeIsEnabled)
     advice = "Unset HF_HUB_OFFLINE" if offline else "Check the network and the disk, then run this cell again"

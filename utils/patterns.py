@@ -1,5 +1,5 @@
-"""Patterns of attention, which need no grammar: how much a head attends to delimiters, to the next or the previous
-token, to the same token, to the other sentence."""
+"""Patterns of attention, which need no grammar: how much a head attends to delimiters, to the next or the
+previous token, to the same token, to the other sentence."""
 
 import torch
 
@@ -9,15 +9,16 @@ from .guards import require_attentions, require_pair, require_targets
 def pattern_targets(tokens, sentence_b_start=None):
     """Return which keys are targets of which queries, for each pattern: a dict of bool tensors (query, key).
 
-    "delimiter": the key is [CLS] or [SEP]. "next", "previous": the key stands one place after or before the query.
-    "identical": the key is a word with the query's text (so each word is a target of itself).
-    With sentence_b_start, the index of the first token of sentence B, there are two more. "identical across": as
-    "identical", in the other sentence. "other sentence": every word of the other sentence, for a query that is a word.
-    A word is a token of letters and digits, also after "##": no delimiter, and no mark such as a full stop.
+    "delimiter": the key is [CLS] or [SEP]. "next", "previous": the key stands one place after or before the
+    query. "identical": the key is a word with the query's text (so each word is a target of itself). With
+    sentence_b_start, the index of the first token of sentence B, there are two more. "identical across": as
+    "identical", in the other sentence. "other sentence": every word of the other sentence, for a query that
+    is a word. A word is a token of letters and digits, also after "##": no delimiter, and no mark such as a
+    full stop.
 
-    tokens: the text of each position of one input, with its special tokens and without padding.
-    Raises `TypeError` if tokens is a string or sentence_b_start no whole number, `ValueError` if there are no tokens or
-    sentence B would be empty.
+    tokens: the text of each position of one input, with its special tokens and without padding. Raises
+    `TypeError` if tokens is a string or sentence_b_start no whole number, `ValueError` if there are no tokens
+    or sentence B would be empty.
     """
     require_pair(tokens, sentence_b_start)
     count = len(tokens)
@@ -39,11 +40,12 @@ def pattern_targets(tokens, sentence_b_start=None):
 
 
 def weight_on(weights, targets):
-    """Return the weight on the targets, added up for each query, as a mean over the queries that have a target.
+    """Return the weight on the targets, added up for each query, as
+    a mean over the queries that have a target.
 
     weights: (layers, heads, query, key), or any shape that ends in (query, key). targets: bool (query, key).
-    The result has the leading axes, (layers, heads), and is NaN where no query has a target. Raises `ValueError` if
-    the shapes differ.
+    The result has the leading axes, (layers, heads), and is NaN where no query has a target. Raises
+    `ValueError` if the shapes differ.
     """
     require_targets(weights, targets)
     on_targets = (weights * targets).sum(dim=-1)  # (layers, heads, query)
@@ -51,12 +53,14 @@ def weight_on(weights, targets):
 
 
 def score_patterns(attentions, tokens, sentence_b_start=None):
-    """Return how much of its attention each head gives to each pattern: a dict of tensors (layers, heads), float64.
+    """Return how much of its attention each head gives to each
+    pattern: a dict of tensors (layers, heads), float64.
 
     attentions: one tensor a layer, each (1, heads, query, key), as in `outputs.attentions` of one text.
-    tokens, sentence_b_start: as in `pattern_targets`. A pattern without a target in this text is left out, as the two
-    patterns of a pair are without sentence_b_start. Scores are from 0 to 1; a head that spreads its attention evenly
-    scores the share of keys that are targets. Raises `ValueError` or `TypeError` if the arguments do not fit together.
+    tokens, sentence_b_start: as in `pattern_targets`. A pattern without a target in this text is left out, as
+    the two patterns of a pair are without sentence_b_start. Scores are from 0 to 1; a head that spreads its
+    attention evenly scores the share of keys that are targets. Raises `ValueError` or `TypeError` if the
+    arguments do not fit together.
     """
     targets = pattern_targets(tokens, sentence_b_start)
     require_attentions(attentions, len(tokens))
@@ -68,7 +72,8 @@ def score_patterns(attentions, tokens, sentence_b_start=None):
 def best_heads(scores, count=3):
     """Return the heads with the highest scores, best first: a list of (layer, head).
 
-    scores: (layers, heads), of one pattern. count: how many heads. Of equal scores the first head comes first.
+    scores: (layers, heads), of one pattern. count: how many heads. Of equal scores the first head comes
+    first.
     """
     order = scores.flatten().argsort(descending=True, stable=True)[:count]
     return [divmod(place, scores.shape[1]) for place in order.tolist()]

@@ -15,9 +15,9 @@ from cycler import cycler
 warnings.filterwarnings("ignore", message="Glyph .* missing from font")
 
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
-# The colours of lines and bars, in this order. Each is told from the others by its brightness alone, and from white.
-PALETTE = {"key": "#1a4480", "value": "#2f8c4a", "query": "#d98029", "fourth": "#7c4bb0", "fifth": "#2e2e2e"}
 STYLE = ["science", "notebook", "no-latex"]
+# Of lines and bars, in this order. Each is told from the others, and from white, by its brightness alone.
+PALETTE = {"key": "#1a4480", "value": "#2f8c4a", "query": "#d98029", "fourth": "#7c4bb0", "fifth": "#2e2e2e"}
 SIZES = {
     "font.family": "DejaVu Sans",
     "mathtext.fontset": "dejavusans",
@@ -38,7 +38,8 @@ def plot_style():
 
 
 def grid_of_axes(count, columns, size=(3, 3), **more):
-    """Return a new figure and a list of `count` axes in it, in rows of `columns` each; the last row may be shorter.
+    """Return a new figure and a list of `count` axes in it, in rows of
+    `columns` each; the last row may be shorter.
 
     size: width and height of one plot, in inches. more: for `plt.subplots`, such as sharex=True.
     Raises `ValueError` where there is nothing to draw, or no column to draw it in.
@@ -57,12 +58,13 @@ def grid_of_axes(count, columns, size=(3, 3), **more):
 
 
 MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
-DARK = 0.71  # from here on the field of the table is dark enough for white digits, and too dark for black ones
-CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # of the table; a colour and the closing quote follow
+DARK = 0.71  # the weight from which white digits are read better than black ones
+CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # a colour and the closing quote follow
 
 
 class AttentionTable(pd.DataFrame):
-    """A DataFrame of attention weights, shown in colour with 3 decimals. What is computed from it is plain pandas.
+    """A DataFrame of attention weights, shown in colour with 3
+    decimals. What is computed from it is plain pandas.
 
     Beyond MOST_TOKENS it is shown as pandas shows a large table: without colour, and without its middle.
     """
@@ -79,8 +81,8 @@ class AttentionTable(pd.DataFrame):
         if max(self.shape) > MOST_TOKENS:
             with pd.option_context("display.float_format", "{:.3f}".format):
                 return super()._repr_html_()
-        # Written out with a style in each cell: notebook viewers drop style sheets, and pandas' Styler wants labels
-        # that differ, while tokens may repeat.
+        # Written out with a style in each cell: notebook viewers drop style sheets, and pandas' Styler wants
+        # labels that differ, while tokens may repeat.
         queries, keys = ([html.escape(str(token)) for token in axis] for axis in self.axes)
         names = [html.escape(str(name)) for name in (self.index.name, self.columns.name)]
         head = "".join(f'<th {CELL}">{key}</th>' for key in keys)
@@ -98,11 +100,12 @@ def _coloured(weight):
 
 
 def attention_table(attn_weights, tokens, key_tokens=None):
-    """Return the weights of one head (or of a mean over heads) as a table: a row for each query, a column for each key.
+    """Return the weights of one head (or of a mean over heads) as a
+    table: a row for each query, a column for each key.
 
-    attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given.
-    It shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises `TypeError` or `ValueError` if
-    shape and tokens do not fit, and for NaN.
+    attn_weights: (query, key). tokens: the text of each query, and of each key unless key_tokens is given. It
+    shows 3 decimals and holds every digit, so that its rows still sum to 1. Raises `TypeError` or
+    `ValueError` if shape and tokens do not fit, and for NaN.
     """
     weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     table = pd.DataFrame(weights, index=tokens, columns=key_tokens)
@@ -110,11 +113,12 @@ def attention_table(attn_weights, tokens, key_tokens=None):
 
 
 def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
-    """Draw the weights of one head as a heat map: a row for each query, a column for each key, white 0, dark blue 1.
+    """Draw the weights of one head as a heat map: a row for each
+    query, a column for each key, white 0, dark blue 1.
 
-    attn_weights: (query, key). tokens, key_tokens: as in `attention_table`. ax: where to draw; a new figure by default.
-    Returns the Axes. Raises `TypeError` or `ValueError` if shape and tokens do not fit, for NaN, and for more than
-    MOST_TOKENS tokens.
+    attn_weights: (query, key). tokens, key_tokens: as in `attention_table`. ax: where to draw; a new figure
+    by default. Returns the Axes. Raises `TypeError` or `ValueError` if shape and tokens do not fit, for NaN,
+    and for more than MOST_TOKENS tokens.
     """
     weights, tokens, key_tokens = _read(attn_weights, tokens, key_tokens)
     if max(weights.shape) > MOST_TOKENS:
@@ -140,9 +144,9 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
 def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
     """Draw tables side by side as heat maps: white is 0, blue above, red below. Return the list of Axes.
 
-    tables: by their titles, each (rows, columns). limit: the value of the darkest colour in all of them; without it
-    each table has its own, its largest absolute value, and a bar of its own. Raises `ValueError` if there are no
-    tables, for NaN and infinity in one, and for a limit that is not above 0.
+    tables: by their titles, each (rows, columns). limit: the value of the darkest colour in all of them;
+    without it each table has its own, its largest absolute value, and a bar of its own. Raises `ValueError`
+    if there are no tables, for NaN and infinity in one, and for a limit that is not above 0.
     """
     if not tables:
         raise ValueError("There are no tables to draw. Give at least one, under its title.")
@@ -172,7 +176,8 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
 
 
 def _read(attn_weights, tokens, key_tokens):
-    """Return the weights as an array and the tokens of queries and keys, and refuse what does not fit together."""
+    """Return the weights as an array and the tokens of queries and
+    keys, and refuse what does not fit together."""
     if not isinstance(attn_weights, torch.Tensor):
         raise TypeError(f"attn_weights must be a tensor (query, key), not {type(attn_weights).__name__}.")
     names = [tokens, tokens if key_tokens is None else key_tokens]
@@ -198,10 +203,12 @@ def _read(attn_weights, tokens, key_tokens):
 
 
 def live(draw, **controls):
-    """Show a picture with a slider for each argument of `draw`: live(draw, d=[64, 2, 4]) offers three values, first 64.
+    """Show a picture with a slider for each argument of `draw`:
+    live(draw, d=[64, 2, 4]) offers three values, first 64.
 
-    draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to choose from.
-    The first value of each is drawn first. With COURSE_STATIC_VIEWS=1 in the environment only that picture is made.
+    draw: a function that draws with matplotlib. controls: its arguments by name, each with the values to
+    choose from. The first value of each is drawn first. With COURSE_STATIC_VIEWS=1 in the environment only
+    that picture is made.
     """
     first = {name: values[0] for name, values in controls.items()}
     if os.environ.get("COURSE_STATIC_VIEWS") == "1":

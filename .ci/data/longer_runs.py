@@ -1,7 +1,7 @@
 """Trains the models of notebook 12 again, ten seeds of each, and stores what they reach: `make longer-runs`.
 
-That takes about 20 minutes on one core and writes notebooks/12_longer_runs.json, which the notebook reads. Every
-definition is the notebook's own: its cells named below are run, and none of them trains.
+That takes about 20 minutes on one core and writes notebooks/12_longer_runs.json, which the notebook reads.
+Every definition is the notebook's own: its cells named below are run, and none of them trains.
 """
 
 import json
@@ -17,7 +17,7 @@ CELLS += ["cut-paths", "tests", "shifted"]
 
 EVERY = 50  # steps between two stored losses
 NONE = (0.0, 0.0, 0.0)
-TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddings and norms, and of the logits
+TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddings and norms, of logits
     "graded": ("learned", 900, (2.0, 1.0, 0.2)),
     "graded, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
     "even": ("learned", 900, (1.0, 1.0, 1.0)),

@@ -1,7 +1,8 @@
 """Measures what notebook 11 says of time and memory again, and stores it with its machine: `make timings`.
 
-That takes half a minute, and wants a machine on which nothing else runs. It writes notebooks/11_timings.json, which the
-notebook reads: run that again then (make notebooks ARGS="11"). Every definition is the notebook's own.
+That takes half a minute, and wants a machine on which nothing else runs. It writes notebooks/11_timings.json,
+which the notebook reads: run that again then (make notebooks ARGS="11"). Every definition is the notebook's
+own.
 """
 
 import json
@@ -18,7 +19,8 @@ LENGTHS = [512, 1024, 2048, 4096]  # for the memory
 
 
 def most_held(function, *args) -> int:
-    """The most bytes that a call holds at one time beside its arguments, as PyTorch's allocator counts them."""
+    """The most bytes that a call holds at one time beside its
+    arguments, as PyTorch's allocator counts them."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:

@@ -1,10 +1,10 @@
-"""Makes a folder of web pages out of the course: any web server can serve it, and a browser opens it from the disk.
+"""Makes a folder of web pages out of the course: any web server serves it, and a browser opens it from disk.
 
-    python .ci/site/build.py [--to FOLDER] [--stored] [NN ...]   default folder: _site; NN: run only these notebooks
-    python .ci/site/build.py --links                             make no pages, ask for every link that they would have
+    python .ci/site/build.py [--to FOLDER] [--stored] [NN ...]   default: _site; NN: run only these notebooks
+    python .ci/site/build.py --links                             make no pages, ask for every link of theirs
 
-The notebooks are run anew, in memory, so that their views are live; the committed ones hold pictures. A notebook that
-is not run (--stored: none is) is shown as it is committed. README becomes index.html, and its picture a live view.
+The notebooks are run anew, in memory, so that their views are live; the committed ones hold pictures. A
+notebook that is not run (--stored: none is) is shown as it is committed. README becomes index.html.
 """
 
 import argparse
@@ -27,8 +27,8 @@ import course  # noqa: E402
 
 LICENCE = course.ROOT / "LICENSE"
 
-# In a notebook's kernel, before its first cell. A slider or a progress bar needs a kernel, which a page has not, so
-# notebooks run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are made without it.
+# In a notebook's kernel, before its first cell. A slider or a progress bar needs a kernel, which a page has
+# not, so notebooks run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are not.
 LIVE_VIEWS = """\
 def live_views():
     import os, sys

@@ -6,7 +6,6 @@ nothing of the checks.
 
 # ruff: noqa: F401  # each file fills the tables
 from . import (
-    attention,
     notebook_01,
     notebook_02,
     notebook_03,

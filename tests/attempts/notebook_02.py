@@ -1,4 +1,4 @@
-"""Attempts at the exercises of notebook 02; those at attention stand in attention.py."""
+"""Attempts at the exercises of notebook 02."""
 
 import math
 
@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .tables import right, unlisted, wrong
+from .attention import FOR_BOTH, WRONG_STEPS, divides_in_place
+from .tables import peer, right, wrong
 
 # ---------------------------------------------------------------------------------------------------- softmax
 
@@ -45,131 +46,56 @@ right(
     lambda s: (lambda p: p / torch.einsum("bqk->bq", p)[..., None])((s - s.amax(-1)[..., None]).exp()),
     lambda s: nn.Softmax(dim=-1)(s.double()),
 )
-wrong(
-    "softmax",
-    "softmax_over_queries",
-    lambda s: s.softmax(dim=1),
-    lambda s: (s - s.amax(1, True)).exp() / (s - s.amax(1, True)).exp().sum(dim=1, keepdim=True),
-)
-wrong(
-    "softmax",
-    "softmax_over_batch",
-    lambda s: s.softmax(dim=0),
-    lambda s: torch.exp(s) / torch.exp(s).sum(dim=0),
-)
-wrong(
-    "softmax",
-    "one_sum_for_all",
-    lambda s: s.exp() / s.exp().sum(),
-    lambda s: s.flatten().softmax(0).view(s.shape),
-)
-wrong(
-    "softmax",
-    "no_exponential",
-    lambda s: s / s.sum(dim=-1, keepdim=True),
-    lambda s: F.normalize(s.abs(), p=1, dim=-1),
-)
-wrong(
-    "softmax",
-    "overflow_on_large_scores",
-    lambda s: s.exp() / s.exp().sum(dim=-1, keepdim=True),
-    lambda s: torch.stack([torch.stack([row.exp() / row.exp().sum() for row in table]) for table in s]),
-)
 
 
-def softmax_minus(maximum, sum_axis=-1, keep=True):
+def minus(largest, axis=-1, keep=True):
     def attempt(scores):
-        powers = torch.exp(scores - maximum(scores))
-        return powers / powers.sum(dim=sum_axis, keepdim=keep)
+        powers = torch.exp(scores - largest(scores))
+        return powers / powers.sum(dim=axis, keepdim=keep)
 
     return attempt
 
 
-wrong(
-    "softmax",
-    "maximum_not_of_the_row",
-    softmax_minus(lambda s: s.max()),
-    softmax_minus(lambda s: s.amax(dim=(1, 2), keepdim=True)),
-    softmax_minus(lambda s: s.max(dim=1, keepdim=True).values),
-    softmax_minus(lambda s: s.max(dim=0).values),
-    softmax_minus(lambda s: s.max(dim=1, keepdim=True).values.max()),
-)
-wrong(
-    "softmax",
-    "no_keepdim",
-    softmax_minus(lambda s: s.max(dim=-1, keepdim=True).values, keep=False),
-    softmax_minus(lambda s: s.max(dim=-1).values),
-    softmax_minus(lambda s: s.max(-1).values, keep=False),
-    lambda s: s.exp() / s.exp().sum(-1),
-)
-wrong(
-    "softmax",
-    "scores_cut_off",
-    lambda s: s.clamp(max=80).exp() / s.clamp(max=80).exp().sum(-1, keepdim=True),
-    lambda s: F.softmax(s.clamp(-50, 50), dim=-1),
-    lambda s: s.exp().clamp(max=1e30) / s.exp().clamp(max=1e30).sum(-1, True),
-)
-wrong(
-    "softmax",
-    "not_divided",
-    lambda s: s.exp(),
-    lambda s: (s - s.amax(-1, True)).exp(),
-    lambda s: s.exp() / s.exp().amax(-1, True),
-    lambda s: (s - s.amax(-1, True)).exp() / (s - s.amax(-1, True)).exp().mean(-1, True),
-)
-wrong(
-    "softmax",
-    "sign_turned",
-    lambda s: softmax_batched(-s),
-    lambda s: (s.amin(-1, True) - s).exp() / (s.amin(-1, True) - s).exp().sum(-1, True),
-)
-wrong("softmax", "logarithm", lambda s: s.log_softmax(-1), lambda s: softmax_batched(s).log())
-wrong("softmax", "each_score_alone", lambda s: s.sigmoid(), lambda s: s.exp() / (1 + s.exp()))
-wrong(
-    "softmax",
-    "other_base",
-    lambda s: 2**s / (2**s).sum(-1, True),
-    lambda s: torch.exp2(s - s.amax(-1, True)) / torch.exp2(s - s.amax(-1, True)).sum(-1, True),
-    lambda s: 10**s / (10**s).sum(-1, True),
-)
-wrong(
-    "softmax",
-    "no_exponential",
-    lambda s: s**2 / (s**2).sum(-1, True),
-    lambda s: s.relu() / s.relu().sum(-1, True),
-    lambda s: (s - s.amin(-1, True)) / (s - s.amin(-1, True)).sum(-1, True),
-)
-wrong(
-    "softmax",
-    "overflow_on_large_scores",
-    lambda s: (s.exp() / s.exp().sum(-1, True)).nan_to_num(0.0),
-    lambda s: s.double().exp() / s.double().exp().sum(-1, True),
-)
-wrong(
-    "softmax",
-    "maximum_not_of_the_row",
-    softmax_minus(lambda s: s.mean(-1, keepdim=True)),
-    softmax_minus(lambda s: s.min(-1, keepdim=True).values),
-)
-wrong("softmax", "softmax_over_queries", softmax_minus(lambda s: s.amax(-1, True), sum_axis=1))
-unlisted(
-    "softmax",
-    lambda s: (2 * s).softmax(-1),
-    lambda s: s.softmax(-1).tolist(),
-    lambda s: s.softmax(-1).numpy(),
-    lambda s: (s.softmax(-1), s),
-    lambda s: softmax_batched(s)[0],
-    lambda s: F.one_hot(s.argmax(-1), s.shape[-1]).float(),
-)
-
-
-def softmax_in_place(scores):
+def in_place(scores):
     scores -= scores.max(dim=-1, keepdim=True).values
     return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
 
 
-wrong("softmax", "changes_its_input", softmax_in_place, lambda s: s.sub_(s.amax(-1, True)).softmax(-1))
+peer("softmax", nn.Softmax(dim=-1))
+wrong(
+    "softmax",
+    softmax_over_queries=lambda s: F.softmax(s, 1),
+    softmax_over_batch=lambda s: torch.stack([row.softmax(0) for row in s.unbind(1)], 1),
+    one_sum_for_all=lambda s: s.flatten().softmax(0).view(s.shape),
+    no_exponential=lambda s: F.normalize(s.abs(), p=1, dim=-1),
+    overflow_on_large_scores=lambda s: torch.stack(
+        [torch.stack([r.exp() / r.exp().sum() for r in t]) for t in s]
+    ),
+    maximum_not_of_the_row=minus(lambda s: s.max(dim=1, keepdim=True).values),
+    no_keepdim=minus(lambda s: s.max(dim=-1).values),
+    scores_cut_off=lambda s: s.clamp(-50, 50).softmax(-1),
+    not_divided=lambda s: (s - s.amax(-1)[..., None]).exp(),
+    sign_turned=lambda s: F.softmin(s, -1),
+    logarithm=lambda s: F.log_softmax(s, -1),
+    each_score_alone=torch.sigmoid,
+    other_base=lambda s: torch.exp2(s - s.amax(-1, True)) / torch.exp2(s - s.amax(-1, True)).sum(-1, True),
+    softmax_twice=lambda s: F.softmax(F.softmax(s, -1), -1),
+    scaled_first=lambda s: F.softmax(s * s.size(-1) ** -0.5, -1),
+    divided_not_subtracted=lambda s: F.softmax(s / s.abs().amax(-1, keepdim=True), -1),
+    changes_its_input=in_place,
+)
 
+# -------------------------------------------------------------------------------------------------- attention
+
+right(
+    "attention",
+    *FOR_BOTH,
+    lambda q, k, v: ((q @ k.mT) / math.sqrt(k.size(-1))).softmax(-1) @ v,
+    lambda q, k, v: (F.scaled_dot_product_attention(q, k, v),),
+    lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), None),
+)
+peer("attention", F.scaled_dot_product_attention)
+wrong("attention", **WRONG_STEPS, changes_its_input=divides_in_place)
 
 # -------------------------------------------------------------------------------------------- weights_of_head
 
@@ -209,55 +135,33 @@ def head_framework(hidden_state, layer, head):
     return F.scaled_dot_product_attention(query, key, torch.eye(key.shape[1]).expand(len(key), -1, -1))
 
 
-def head_with(start=None, step=None, divisor=None, bias=True, stop=None):
+def head_changed(parts=None, cut=None, scores=None, weigh=None):
+    """The rule with one step changed."""
+
     def attempt(hidden_state, layer, head):
-        size = layer.query.out_features // layer.num_attention_heads
-        part = slice(head * size, head * size + size)
-        if start is not None:
-            part = slice((head + start) * size, (head + start + 1) * size)
-        if step:
-            part = slice(head, None, layer.num_attention_heads)
-        query, key = (
-            F.linear(hidden_state, p.weight, p.bias if bias else None) for p in (layer.query, layer.key)
-        )
-        return (query[..., part] @ key[..., part].mT / (divisor or math.sqrt)(size)).softmax(-1)
+        n = layer.num_attention_heads
+        made = parts(hidden_state, layer) if parts else (layer.query(hidden_state), layer.key(hidden_state))
+        query, key = (cut(part, n, head) if cut else part.chunk(n, dim=-1)[head] for part in made)
+        products = scores(query, key, layer) if scores else query @ key.mT / math.sqrt(query.shape[-1])
+        return (weigh or nn.Softmax(-1))(products)
 
     return attempt
 
 
-def head_one_based_chunks(hidden_state, layer, head):
-    query, key = (
-        p(hidden_state).chunk(layer.num_attention_heads, dim=-1)[head - 1] for p in (layer.query, layer.key)
-    )
-    return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1)
+def stored(x, part):
+    return torch.einsum("bsi,io->bso", x, part.weight) + part.bias
 
 
-def head_interleaved_view(hidden_state, layer, head):
-    parts = []
-    for projection in (layer.query, layer.key):
-        parts.append(projection(hidden_state).unflatten(-1, (-1, layer.num_attention_heads))[..., head])
-    return (parts[0] @ parts[1].mT / math.sqrt(parts[0].shape[-1])).softmax(-1)
+def small_layer(x, layer, head):
+    """The head's own part of the input, and the square of the weights that fits it."""
+    part = slice(3 * head, 3 * head + 3)
+    query, key = (F.linear(x[..., part], made.weight[part, part]) for made in (layer.query, layer.key))
+    return (query @ key.mT / math.sqrt(3)).softmax(-1)
 
 
-def head_no_bias(hidden_state, layer, head):
-    size = layer.attention_head_size
-    query = (hidden_state @ layer.query.weight.T)[..., head * size : (head + 1) * size]
-    key = (hidden_state @ layer.key.weight.T)[..., head * size : (head + 1) * size]
-    return (query @ key.mT / math.sqrt(size)).softmax(-1)
-
-
-def head_root_of_hidden(hidden_state, layer, head):
-    query = layer.query(hidden_state)
-    scale = math.sqrt(query.shape[-1])
-    query, key = (t.chunk(layer.num_attention_heads, -1)[head] for t in (query, layer.key(hidden_state)))
-    return (query @ key.mT / scale).softmax(-1)
-
-
-def head_without_root(hidden_state, layer, head):
-    query, key = (
-        p(hidden_state).chunk(layer.num_attention_heads, -1)[head] for p in (layer.query, layer.key)
-    )
-    return torch.softmax(torch.einsum("bqd,bkd->bqk", query, key), dim=-1)
+def head_in_place(hidden_state, layer, head):
+    hidden_state *= 1.5
+    return head_slice(hidden_state, layer, head)
 
 
 right(
@@ -280,169 +184,61 @@ right(
         ]
     ),
 )
-wrong(
-    "weights_of_head", "head_counted_from_one", head_with(start=-1), head_with(start=1), head_one_based_chunks
-)
-wrong("weights_of_head", "every_nth_number", head_with(step=True), head_interleaved_view)
-wrong("weights_of_head", "bias_forgotten", head_with(bias=False), head_no_bias)
+peer("weights_of_head", head_library)
 wrong(
     "weights_of_head",
-    "scaled_by_hidden_size",
-    head_with(divisor=lambda size: math.sqrt(5 * size)),
-    head_root_of_hidden,
-)
-wrong(
-    "weights_of_head",
-    "no_scaling",
-    head_with(divisor=lambda size: 1),
-    head_without_root,
-)
-
-
-def head_changed(parts=None, cut=None, scores=None, weigh=None):
-    """The rule with one step changed."""
-
-    def attempt(hidden_state, layer, head):
-        n = layer.num_attention_heads
-        parts_ = parts or (lambda x, layer: (layer.query(x), layer.key(x)))
-        cut_ = cut or (lambda t, n, head: t.chunk(n, dim=-1)[head])
-        query, key = (cut_(part, n, head) for part in parts_(hidden_state, layer))
-        products = scores(query, key, layer) if scores else query @ key.mT / math.sqrt(query.shape[-1])
-        return weigh(products) if weigh else products.softmax(-1)
-
-    return attempt
-
-
-def matrix_not_turned(x, layer):
-    return x @ layer.query.weight + layer.query.bias, x @ layer.key.weight + layer.key.bias
-
-
-wrong(
-    "weights_of_head",
-    "head_ignored",
-    head_changed(cut=lambda t, n, head: t[..., : t.shape[-1] // n]),
-    head_changed(cut=lambda t, n, head: t.chunk(n, -1)[0]),
-)
-wrong(
-    "weights_of_head",
-    "not_cut_into_heads",
-    head_changed(cut=lambda t, n, head: t),
-    lambda x, layer, head: (layer.query(x) @ layer.key(x).mT / layer.attention_head_size**0.5).softmax(-1),
-    lambda x, layer, head: (layer.query(x) @ layer.key(x).mT).softmax(-1),
-)
-wrong(
-    "weights_of_head",
-    "view_without_transpose",
-    head_changed(cut=lambda t, n, head: t.reshape(len(t), n, t.shape[1], -1)[:, head]),
-)
-wrong(
-    "weights_of_head",
-    "other_layer_used",
-    head_changed(parts=lambda x, layer: (layer.query(x), layer.query(x))),
-    head_changed(parts=lambda x, layer: (layer.key(x), layer.key(x))),
-    head_changed(parts=lambda x, layer: (layer.query(x), layer.value(x))),
-    head_changed(parts=lambda x, layer: (layer.value(x), layer.key(x))),
-)
-wrong("weights_of_head", "not_projected", head_changed(parts=lambda x, layer: (x, x)))
-wrong(
-    "weights_of_head",
-    "matrix_not_transposed",
-    head_changed(parts=matrix_not_turned),
-    head_changed(parts=lambda x, layer: (x @ layer.query.weight, x @ layer.key.weight)),
-)
-wrong(
-    "weights_of_head",
-    "query_key_swapped",
-    lambda x, layer, head: head_slice(x, layer, head).mT,
-    head_changed(scores=lambda q, k, layer: k @ q.mT / q.shape[-1] ** 0.5),
-)
-wrong(
-    "weights_of_head",
-    "no_softmax",
-    head_changed(weigh=lambda s: s),
-    head_changed(weigh=lambda s: s / s.sum(-1, True)),
-)
-wrong("weights_of_head", "softmax_over_queries", head_changed(weigh=lambda s: s.softmax(1)))
-wrong("weights_of_head", "softmax_over_batch", head_changed(weigh=lambda s: s.softmax(0)))
-wrong(
-    "weights_of_head",
-    "scaled_by_d",
-    head_changed(scores=lambda q, k, layer: q @ k.mT / q.shape[-1]),
-    head_with(divisor=lambda size: size),
-)
-wrong(
-    "weights_of_head",
-    "scaled_by_sequence_length",
-    head_changed(scores=lambda q, k, layer: q @ k.mT / math.sqrt(k.shape[-2])),
-    head_changed(scores=lambda q, k, layer: q @ k.mT / math.sqrt(q.size(1))),
-)
-wrong(
-    "weights_of_head",
-    "scaled_by_number_of_heads",
-    head_changed(scores=lambda q, k, layer: q @ k.mT / math.sqrt(layer.num_attention_heads)),
-)
-wrong(
-    "weights_of_head",
-    "sizes_of_another_model",
-    head_changed(scores=lambda q, k, layer: q @ k.mT / 8),
-    head_changed(scores=lambda q, k, layer: q @ k.mT / math.sqrt(768)),
-    head_changed(
-        cut=lambda t, n, head: t[..., head * 64 : (head + 1) * 64], scores=lambda q, k, layer: q @ k.mT / 8
-    ),
-    head_changed(scores=lambda q, k, layer: q @ k.mT / math.sqrt(16)),
-)
-wrong(
-    "weights_of_head",
-    "all_heads_at_once",
-    lambda x, layer, head: layer(x)[1],
-    lambda x, layer, head: torch.stack(
-        [head_slice(x, layer, h) for h in range(layer.num_attention_heads)], 1
-    ),
-)
-wrong("weights_of_head", "mean_of_heads", lambda x, layer, head: layer(x)[1].mean(1))
-
-
-def head_in_place(hidden_state, layer, head):
-    hidden_state *= 1.5
-    return head_slice(hidden_state, layer, head)
-
-
-wrong("weights_of_head", "changes_its_input", head_in_place)
-unlisted(
-    "weights_of_head",
-    lambda x, layer, head: (x, head_slice(x, layer, head)),
-    lambda x, layer, head: head_slice(x, layer, head).squeeze(),
-    lambda x, layer, head: head_slice(x, layer, head).tolist(),
-    lambda x, layer, head: head_slice(x, layer, head)[0],
-    lambda x, layer, head: (head_slice(x, layer, head), x),
-    head_with(bias=False, divisor=lambda size: 1),
-)
-
-
-# ------------------------------------------------------------------------------------- one more of each mistake
-
-
-for misconception, attempt in {
-    "softmax_twice": lambda scores: scores.softmax(-1).softmax(-1),
-    "scaled_first": lambda scores: (scores / math.sqrt(scores.shape[-1])).softmax(-1),
-    "divided_not_subtracted": lambda scores: (scores / scores.abs().amax(-1, keepdim=True)).softmax(-1),
-}.items():
-    wrong("softmax", misconception, attempt)
-for misconception, attempt in {
-    "applied_to_values": lambda x, layer, head: (
-        head_slice(x, layer, head) @ layer.value(x).chunk(layer.num_attention_heads, -1)[head]
-    ),
-    "slice_at_the_wrong_place": head_changed(cut=lambda t, n, head: t[..., head : head + t.shape[-1] // n]),
-    "causal_mask_added": head_changed(
-        weigh=lambda s: s.masked_fill(torch.ones_like(s).triu(1).bool(), -math.inf).softmax(-1)
-    ),
-    "each_score_alone": head_changed(weigh=torch.sigmoid),
-    "other_divisor": head_with(divisor=lambda size: size / 2),
-    "scaled_after_softmax": head_changed(
+    **{
+        name: head_changed(weigh=weigh)
+        for name, weigh in {
+            "no_softmax": lambda s: s,
+            "softmax_twice": lambda s: F.softmax(F.softmax(s, -1), -1),
+            "softmax_over_queries": lambda s: s.softmax(1),
+            "softmax_over_batch": lambda s: s.softmax(0),
+            "each_score_alone": torch.sigmoid,
+            "scores_changed": lambda s: s.clamp(min=0).softmax(-1),
+            "sign_turned": lambda s: F.softmin(s, -1),
+            "causal_mask_added": lambda s: (s + torch.full_like(s, -math.inf).triu(1)).softmax(-1),
+        }.items()
+    },
+    **{
+        name: head_changed(scores=scores)
+        for name, scores in {
+            "no_scaling": lambda q, k, layer: q @ k.mT,
+            "scaled_by_d": lambda q, k, layer: q @ k.mT / k.size(-1),
+            "scaled_by_sequence_length": lambda q, k, layer: q @ k.mT / math.sqrt(k.size(1)),
+            "scaled_by_number_of_heads": lambda q, k, layer: q @ k.mT / math.sqrt(layer.num_attention_heads),
+            "scaled_by_hidden_size": lambda q, k, layer: q @ k.mT / math.sqrt(layer.query.in_features),
+            "sizes_of_another_model": lambda q, k, layer: q @ k.mT / 8,
+            "other_divisor": lambda q, k, layer: 2 * q @ k.mT / q.shape[-1],
+            "query_key_swapped": lambda q, k, layer: k @ q.mT / q.shape[-1] ** 0.5,
+        }.items()
+    },
+    **{
+        name: head_changed(cut=cut)
+        for name, cut in {
+            "head_ignored": lambda t, n, head: t.chunk(n, -1)[0],
+            "head_counted_from_one": lambda t, n, head: t.chunk(n, -1)[head - 1],
+            "slice_at_the_wrong_place": lambda t, n, head: t[..., head : head + t.shape[-1] // n],
+            "every_nth_number": lambda t, n, head: t.unflatten(-1, (-1, n))[..., head],
+            "not_cut_into_heads": lambda t, n, head: t,
+            "view_without_transpose": lambda t, n, head: t.reshape(len(t), n, t.shape[1], -1)[:, head],
+        }.items()
+    },
+    **{
+        name: head_changed(parts)
+        for name, parts in {
+            "bias_forgotten": lambda x, layer: (x @ layer.query.weight.T, x @ layer.key.weight.T),
+            "matrix_not_transposed": lambda x, layer: (stored(x, layer.query), stored(x, layer.key)),
+            "not_projected": lambda x, layer: (x, x),
+            "other_layer_used": lambda x, layer: (layer.query(x), layer.value(x)),
+        }.items()
+    },
+    scaled_after_softmax=head_changed(
         scores=lambda q, k, layer: q @ k.mT, weigh=lambda s: s.softmax(-1) / math.sqrt(3)
     ),
-    "scores_changed": head_changed(weigh=lambda s: s.relu().softmax(-1)),
-    "sign_turned": head_changed(weigh=lambda s: (-s).softmax(-1)),
-    "softmax_twice": head_changed(weigh=lambda s: s.softmax(-1).softmax(-1)),
-}.items():
-    wrong("weights_of_head", misconception, attempt)
+    applied_to_values=lambda x, layer, head: head_slice(x, layer, head) @ layer.value(x).split(3, -1)[head],
+    input_cut_into_heads=small_layer,
+    all_heads_at_once=lambda x, layer, head: layer(x)[1],
+    mean_of_heads=lambda x, layer, head: layer(x)[1].mean(1),
+    changes_its_input=head_in_place,
+)

@@ -1,12 +1,14 @@
-"""Attempts at the exercises of notebook 03; those at attention stand in attention.py."""
+"""Attempts at the exercises of notebook 03."""
 
 import math
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from .tables import right, unlisted, wrong
+from .attention import FOR_BOTH, WRONG_STEPS, attention_framework, changed, divides_in_place, settle
+from .tables import fresh, peer, right, wrong
 
 # ------------------------------------------------------------------------------------------------ causal_mask
 
@@ -32,86 +34,25 @@ right(
     lambda n: torch.from_numpy(np.tril(np.ones((n, n), dtype=bool))),
     lambda n: nn.Transformer.generate_square_subsequent_mask(n) == 0,
 )
+peer("causal_mask", lambda n: nn.Transformer.generate_square_subsequent_mask(n) == 0)
+fresh("causal_mask", (3,), (4,), (8,))
 wrong(
     "causal_mask",
-    "upper_instead_of_lower",
-    lambda n: torch.ones(n, n, dtype=torch.bool).triu(),
-    lambda n: torch.arange(n)[:, None] <= torch.arange(n),
-    lambda n: causal_loops(n).T,
+    upper_instead_of_lower=lambda n: torch.triu(torch.ones(n, n)),
+    excludes_itself=lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1),
+    inverted=lambda n: ~causal_loops(n),
+    looks_one_ahead=lambda n: torch.ones(n, n).triu(2) == 0,
+    allows_everything=lambda n: torch.ones(n, n, dtype=torch.bool),
+    allows_nothing=lambda n: torch.zeros(n, n, dtype=torch.bool),
+    only_itself=lambda n: torch.eye(n, dtype=torch.bool),
+    row_left_out=lambda n: torch.stack([torch.arange(n) < row for row in [0, *range(2, n + 1)]]),
+    only_one_before=lambda n: torch.ones(n, n).tril(-1).triu(-1).bool(),
+    upper_without_diagonal_allowed=lambda n: ~torch.eye(n).bool(),
+    mirrored=lambda n: causal_loops(n).flip(1),
+    wrong_dtype_or_value=lambda n: torch.tril(torch.ones(n, n)),
+    not_square=lambda n: causal_loops(n + 1),
+    axes_in_front=lambda n: causal_loops(n)[None],
 )
-wrong(
-    "causal_mask",
-    "excludes_itself",
-    lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1),
-    lambda n: torch.arange(n)[:, None] > torch.arange(n),
-)
-wrong(
-    "causal_mask",
-    "inverted",
-    lambda n: torch.triu(torch.ones(n, n), diagonal=1).bool(),
-    lambda n: ~causal_loops(n),
-)
-wrong(
-    "causal_mask",
-    "wrong_dtype_or_value",
-    lambda n: torch.tril(torch.ones(n, n)),
-    lambda n: torch.zeros(n, n).masked_fill(~causal_loops(n), -math.inf),
-    lambda n: nn.Transformer.generate_square_subsequent_mask(n),
-    lambda n: causal_loops(n).long() - 1,
-    lambda n: causal_loops(n).long(),
-    lambda n: causal_loops(n).int(),
-    lambda n: torch.ones(n, n, dtype=torch.uint8).tril(),
-)
-wrong(
-    "causal_mask",
-    "looks_one_ahead",
-    lambda n: torch.ones(n, n, dtype=torch.bool).tril(1),
-    lambda n: torch.arange(n)[:, None] + 1 >= torch.arange(n),
-    lambda n: torch.ones(n, n).triu(2) == 0,
-)
-wrong(
-    "causal_mask",
-    "allows_everything",
-    lambda n: torch.ones(n, n, dtype=torch.bool),
-    lambda n: torch.ones(n, n).bool(),
-)
-wrong(
-    "causal_mask",
-    "only_itself",
-    lambda n: torch.eye(n, dtype=torch.bool),
-    lambda n: torch.arange(n)[:, None] == torch.arange(n),
-)
-wrong("causal_mask", "mirrored", lambda n: causal_loops(n).flip(1), lambda n: causal_loops(n).flip(0))
-wrong(
-    "causal_mask",
-    "not_square",
-    lambda n: causal_loops(4),
-    lambda n: causal_loops(n + 1),
-    lambda n: causal_loops(n - 1),
-)
-wrong("causal_mask", "not_square", lambda n: causal_loops(n)[None].expand(2, n, n))
-wrong(
-    "causal_mask",
-    "not_square",
-    lambda n: torch.arange(n) >= 0,
-    lambda n: torch.ones(n, n + 1, dtype=torch.bool).tril(),
-    lambda n: causal_loops(n)[:, :, None],
-)
-unlisted(
-    "causal_mask",
-    lambda n: causal_loops(n).tolist(),
-    lambda n: causal_loops(n).numpy(),
-    lambda n: (causal_loops(n), n),
-)
-wrong("causal_mask", "upper_instead_of_lower", lambda n: torch.triu(torch.ones(n, n)))
-wrong("causal_mask", "excludes_itself", lambda n: torch.tril(torch.ones(n, n), diagonal=-1))
-wrong(
-    "causal_mask",
-    "not_square",
-    lambda n: torch.ones(1, n, dtype=torch.bool),
-    lambda n: torch.tril(torch.ones(n - 1, n)),
-)
-
 
 # ----------------------------------------------------------------------------------------------- padding_mask
 
@@ -137,80 +78,22 @@ right(
     lambda m: m.bool().reshape(m.shape[0], 1, 1, m.shape[1]),
     lambda m: torch.einsum("bk,bq->bqk", m, torch.ones_like(m))[:, None] > 0,
 )
+peer("padding_mask", lambda m: ~(m == 0)[:, None, None])  # hand-worked: a key is read where its id is no pad
+fresh("padding_mask", *[(torch.tensor(rows),) for rows in ([[1, 0, 0], [1, 1, 1]], [[0, 1, 0, 1, 1]] * 3)])
 wrong(
     "padding_mask",
-    "inverted",
-    lambda m: m[:, None, None, :] == 0,
-    lambda m: ~m.bool().unsqueeze(1).unsqueeze(2),
-    lambda m: 1 - m[:, None, None],
+    inverted=lambda m: m[:, None, None, :] == 0,
+    masks_queries_not_keys=lambda m: m.bool().unsqueeze(-1).unsqueeze(1),
+    does_not_broadcast=lambda m: m.bool(),
+    masks_queries_too=lambda m: torch.einsum("bq,bk->bqk", m, m)[:, None] > 0,
+    counts_tokens=lambda m: (torch.arange(m.shape[1]) < m.sum(1, keepdim=True))[:, None, None],
+    first_sentence_only=lambda m: m[:1, None, None] > 0,
+    causal_too=lambda m: (m[:, None, None] * torch.ones(m.shape[1], m.shape[1]).tril()) > 0,
+    allows_everything=lambda m: torch.ones_like(m).bool()[:, None, None],
+    allows_nothing=lambda m: torch.zeros_like(m).bool()[:, None, None],
+    pads_moved=lambda m: m.flip(1).bool()[:, None, None],
+    wrong_dtype_or_value=lambda m: m[:, None, None, :],
 )
-wrong(
-    "padding_mask",
-    "masks_queries_not_keys",
-    lambda m: m[:, None, :, None] == 1,
-    lambda m: m.bool()[:, None, :, None].expand(-1, -1, -1, m.shape[1]),
-)
-wrong(
-    "padding_mask",
-    "does_not_broadcast",
-    lambda m: m == 1,
-    lambda m: m[:, None, :].bool(),
-    lambda m: m.bool()[:, :, None, None],
-)
-wrong(
-    "padding_mask",
-    "masks_queries_too",
-    lambda m: (m[:, None, :, None] * m[:, None, None, :]).bool(),
-    lambda m: m.bool()[:, None, :, None] & m.bool()[:, None, None],
-)
-wrong(
-    "padding_mask",
-    "allows_everything",
-    lambda m: torch.ones_like(m)[:, None, None, :].bool(),
-    lambda m: (m >= 0)[:, None, None, :],
-)
-wrong(
-    "padding_mask",
-    "wrong_dtype_or_value",
-    lambda m: m[:, None, None, :],
-    lambda m: m.unsqueeze(1).unsqueeze(2).float(),
-    lambda m: (1.0 - m[:, None, None, :]) * -1e9,
-    lambda m: torch.zeros(m.shape)[:, None, None].masked_fill(m[:, None, None] == 0, -math.inf),
-    lambda m: (1.0 - m[:, None, None, :]) * torch.finfo(torch.float32).min,
-)
-wrong(
-    "padding_mask",
-    "counts_tokens",
-    lambda m: (torch.arange(m.shape[1]) < m.sum(dim=1, keepdim=True))[:, None, None, :],
-)
-wrong(
-    "padding_mask",
-    "first_sentence_only",
-    lambda m: m[0].bool(),
-    lambda m: m[:1, None, None, :] == 1,
-)
-wrong(
-    "padding_mask",
-    "causal_too",
-    lambda m: (m[:, None, None, :] == 1) & torch.ones(m.shape[1], m.shape[1]).tril().bool(),
-)
-wrong(
-    "padding_mask",
-    "does_not_broadcast",
-    lambda m: m.bool().T,
-    lambda m: m.bool().unsqueeze(-1).unsqueeze(-1),
-    lambda m: m.bool()[:, None, None, None],
-    lambda m: m[:, None, :, :, None].bool() if m.dim() == 3 else m.bool().flatten(),
-)
-unlisted(
-    "padding_mask",
-    lambda m: (m[:, None, None, :] == 1).tolist(),
-    lambda m: (m[:, None, None, :] == 1).numpy(),
-    lambda m: ((m == 1)[:, None, None], m),
-)
-wrong("padding_mask", "masks_queries_not_keys", lambda m: m.unsqueeze(-1).bool())
-wrong("padding_mask", "does_not_broadcast", lambda m: m[None, None].bool())
-
 
 # ------------------------------------------------------------------------------------------------ window_mask
 
@@ -245,119 +128,87 @@ right(
     lambda n, size: sum(torch.eye(n).roll(-k, 1).tril(-k) for k in range(min(n, size))) == 1,
     window_slices,
 )
+peer("window_mask", lambda n, size: torch.from_numpy(np.tri(n, dtype=bool) & ~np.tri(n, k=-size, dtype=bool)))
+fresh("window_mask", (9, 4), (4, 2), (8, 8), (2, 3))
 wrong(
     "window_mask",
-    "window_too_long",
-    lambda n, size: torch.ones(n, n).tril().triu(-size).bool(),
-    lambda n, size: (distance(n) >= 0) & (distance(n) <= size),
+    window_too_long=lambda n, size: torch.ones(n, n).tril().triu(-size).bool(),
+    window_too_short=lambda n, size: torch.ones(n, n).tril().triu(2 - size).bool(),
+    looks_ahead=lambda n, size: distance(n).abs() < size,
+    only_looks_ahead=lambda n, size: window_loops(n, size).T,
+    without_itself=lambda n, size: window_loops(n, size + 1) & ~torch.eye(n).bool(),
+    size_ignored=lambda n, size: torch.ones(n, n).tril().bool(),
+    window_does_not_move=lambda n, size: (torch.arange(n) < size).expand(n, n),
+    blocks=lambda n, size: torch.block_diag(*[torch.ones(size, size)] * n)[:n, :n].tril().bool(),
+    beyond_the_window=lambda n, size: torch.ones(n, n).tril(-size).bool(),
+    every_nth_token=lambda n, size: (distance(n) >= 0) & torch.isin(distance(n), torch.arange(0, n, size)),
+    one_place_only=lambda n, size: torch.eye(n).roll(size - 1, 0).tril().bool(),
+    slice_from_below_zero=lambda n, size: torch.stack(
+        [torch.isin(torch.arange(n), torch.arange(n)[row - size + 1 : row + 1]) for row in range(n)]
+    ),
+    inverted=lambda n, size: ~window_loops(n, size),
+    allows_nothing=lambda n, size: torch.zeros(n, n).bool(),
+    wrong_dtype_or_value=lambda n, size: window_loops(n, size).long(),
+    not_square=lambda n, size: window_loops(n + 1, size),
+    axes_in_front=lambda n, size: window_loops(n, size)[None, None],
 )
-wrong(
-    "window_mask",
-    "window_too_short",
-    lambda n, size: torch.ones(n, n).tril().triu(2 - size).bool(),
-    lambda n, size: (distance(n) >= 0) & (distance(n) < size - 1),
-)
-wrong(
-    "window_mask",
-    "looks_ahead",
-    lambda n, size: ~torch.ones(n, n, dtype=torch.bool).tril(-size),
-    lambda n, size: distance(n).abs() < size,
-    lambda n, size: window_loops(n, size).T,
-)
-wrong(
-    "window_mask",
-    "looks_ahead",
-    lambda n, size: distance(n) < size,
-    lambda n, size: distance(n).abs() <= size,
-    lambda n, size: (distance(n) <= 0) & (distance(n) > -size),
-    lambda n, size: distance(n).abs() <= size // 2,
-)
-wrong(
-    "window_mask",
-    "without_itself",
-    lambda n, size: (distance(n) > 0) & (distance(n) <= size),
-    lambda n, size: (distance(n) > 0) & (distance(n) < size),
-    lambda n, size: torch.ones(n, n).tril(-1).triu(-size).bool(),
-)
-wrong(
-    "window_mask",
-    "inverted",
-    lambda n, size: ~window_loops(n, size),
-    lambda n, size: (distance(n) < 0) | (distance(n) >= size),
-)
-wrong(
-    "window_mask",
-    "size_ignored",
-    lambda n, size: torch.ones(n, n, dtype=torch.bool).tril(),
-    lambda n, size: distance(n) >= 0,
-    lambda n, size: window_loops(n, 3),
-)
-wrong(
-    "window_mask",
-    "window_does_not_move",
-    lambda n, size: (distance(n) >= 0) & (torch.arange(n) >= n - size),
-    lambda n, size: (torch.arange(n) >= n - size).expand(n, n),
-    lambda n, size: (distance(n) >= 0) & (torch.arange(n) < size),
-)
-wrong(
-    "window_mask",
-    "blocks",
-    lambda n, size: (distance(n) >= 0) & (torch.arange(n)[:, None] // size == torch.arange(n) // size),
-)
-wrong(
-    "window_mask",
-    "beyond_the_window",
-    lambda n, size: distance(n) >= size,
-    lambda n, size: torch.ones(n, n).tril(-size).bool(),
-)
-wrong(
-    "window_mask",
-    "wrong_dtype_or_value",
-    lambda n, size: window_loops(n, size).float(),
-    lambda n, size: window_loops(n, size).long(),
-    lambda n, size: torch.ones(n, n).tril().triu(1 - size),
-    lambda n, size: torch.zeros(n, n).masked_fill(~window_loops(n, size), -math.inf),
-)
-wrong(
-    "window_mask",
-    "not_square",
-    lambda n, size: window_loops(size, n),
-    lambda n, size: window_loops(6, size),
-    lambda n, size: window_loops(n, size)[-1],
-)
-unlisted(
-    "window_mask",
-    lambda n, size: window_loops(n, size).tolist(),
-    lambda n, size: window_loops(n, size).numpy(),
-    lambda n, size: (window_loops(n, size), size),
-)
-wrong("causal_mask", "allows_nothing", lambda n: torch.zeros(n, n, dtype=torch.bool))
-wrong("padding_mask", "allows_nothing", lambda m: torch.zeros_like(m)[:, None, None, :].bool())
-wrong("window_mask", "allows_nothing", lambda n, size: torch.zeros(n, n, dtype=torch.bool))
+
+# -------------------------------------------------------------------------------- scaled_dot_product_attention
+
+# PyTorch's own gives 0 for a query with every key masked, as the task asks.
+right("scaled_dot_product_attention", *FOR_BOTH)
+peer("scaled_dot_product_attention", lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, mask))
 
 
-# ------------------------------------------------------------------------------------- one more of each mistake
+def with_mask(step):
+    """Attention in which `step(scores, mask)` gives the weights."""
+
+    def attempt(query, key, value, mask=None):
+        scores = query @ key.mT / math.sqrt(query.shape[-1])
+        return (scores.softmax(-1) if mask is None else step(scores, mask)) @ value
+
+    return attempt
 
 
-def window_from_below_zero(seq_len, size):
-    mask = torch.zeros(seq_len, seq_len, dtype=torch.bool)
-    for query in range(seq_len):
-        mask[query, query + 1 - size : query + 1] = True
-    return mask
+def where_masked(other):
+    """PyTorch's attention, and another function where there is a mask."""
+
+    def attempt(query, key, value, mask=None):
+        return attention_framework(query, key, value) if mask is None else other(query, key, value, mask)
+
+    return attempt
 
 
-for misconception, attempt in {
-    "only_one_before": lambda seq_len: distance(seq_len) == 1,
-    "upper_without_diagonal_allowed": lambda seq_len: distance(seq_len) != 0,
-    "row_left_out": lambda seq_len: (distance(seq_len) >= 0) & (torch.arange(seq_len)[:, None] > 0),
-    "axes_in_front": lambda seq_len: (distance(seq_len) >= 0)[None, None],
-}.items():
-    wrong("causal_mask", misconception, attempt)
-wrong("padding_mask", "pads_moved", lambda mask: mask.bool()[:, None, None].roll(1, -1))
-for misconception, attempt in {
-    "one_place_only": lambda seq_len, size: distance(seq_len) == size - 1,
-    "every_nth_token": lambda seq_len, size: (distance(seq_len) >= 0) & (distance(seq_len) % size == 0),
-    "axes_in_front": lambda seq_len, size: window_loops(seq_len, size)[None],
-    "slice_from_below_zero": window_from_below_zero,
-}.items():
-    wrong("window_mask", misconception, attempt)
+def forgets_result(query, key, value, mask=None):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(-1) @ value
+
+
+wrong(
+    "scaled_dot_product_attention",
+    **WRONG_STEPS,
+    changes_its_input=divides_in_place,
+    mask_ignored=forgets_result,
+    mask_inverted=with_mask(lambda s, m: torch.where(m, -1e9, s).softmax(-1)),
+    mask_transposed=with_mask(lambda s, m: s.masked_fill(~m.mT, -1e9).softmax(-1)),
+    mask_of_one_query=where_masked(lambda q, k, v, mask: changed()(q, k, v, mask[..., :1, :])),
+    mask_on_values=where_masked(
+        lambda q, k, v, mask: attention_framework(q, k, v) * mask.any(-1, keepdim=True)
+    ),
+    causal_instead_of_mask=where_masked(
+        lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    ),
+    scaled_otherwise_with_a_mask=where_masked(
+        lambda q, k, v, mask: changed(divide=lambda s, *_: s)(q, k, v, mask)
+    ),
+    mask_after_softmax=with_mask(lambda s, m: s.softmax(-1) * m),
+    renormalised_after_softmax=with_mask(lambda s, m: F.normalize(s.softmax(-1) * m, p=1, dim=-1)),
+    mask_not_minus_infinity=with_mask(lambda s, m: settle(s.where(m, 0).softmax(-1), m)),
+    nan_on_masked_row=with_mask(
+        lambda s, m: (s + torch.zeros(m.shape).masked_fill(~m, -math.inf)).softmax(-1)
+    ),
+    masked_row_not_zero=with_mask(lambda s, m: s.masked_fill(~m, torch.finfo(s.dtype).min).softmax(-1)),
+    nan_wiped_away=with_mask(lambda s, m: torch.nan_to_num(s.masked_fill(~m, -math.inf).softmax(-1))),
+)

@@ -8,9 +8,10 @@ def right(exercise, *attempts):
     RIGHT.setdefault(exercise, []).extend(attempts)
 
 
-def wrong(exercise, misconception, *attempts):
-    """Add attempts that must be refused, and named: one is enough, written otherwise than the edits of its row."""
-    WRONG.setdefault((exercise, misconception), []).extend(attempts)
+def wrong(exercise, *named, **attempts):
+    """Add attempts that must be refused and named: one a name, written otherwise than the edits of its row."""
+    for name, attempt in attempts.items() if not named else ((named[0], one) for one in named[1:]):
+        WRONG.setdefault((exercise, name), []).append(attempt)
 
 
 def peer(exercise, function):

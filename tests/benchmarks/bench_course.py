@@ -1,7 +1,8 @@
-"""Each notebook from a cold kernel: seconds, peak memory of the kernel, size of the file; and the first head view.
+"""Each notebook from a cold kernel: seconds, peak memory of the
+kernel, size of the file; and the first head view.
 
-A copy of each notebook is executed as a learner's "Run All" does it, with live views. It prints a table and fails
-nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_course.py`.
+A copy of each notebook is executed as a learner's "Run All" does it, with live views. It prints a table and
+fails nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_course.py`.
 """
 
 import os
@@ -24,7 +25,8 @@ PEAK = "import resource, sys; print(resource.getrusage(resource.RUSAGE_SELF).ru_
 
 
 def run(path):
-    """Execute a copy of a notebook, and return seconds in all, seconds until the first head view, and gigabytes."""
+    """Execute a copy of a notebook, and return seconds in all, seconds
+    until the first head view, and gigabytes."""
     notebook = nbformat.read(path, as_version=4)
     if sys.platform != "win32":
         notebook.cells.append(nbformat.v4.new_code_cell(PEAK))

@@ -1,8 +1,8 @@
 """Time of the encoder-decoder: of a training step, of the whole training, and of decoding with the cache.
 
-The peer of a training step is the same step of PyTorch's `nn.Transformer` of the same size. The peer of decoding
-with the key-value cache is decoding without it. Peers take turns in one process, so that whatever else the
-machine does strikes both. The trainings are those of the course, from three seeds.
+The peer of a training step is the same step of PyTorch's `nn.Transformer` of the same size. The peer of
+decoding with the key-value cache is decoding without it. Peers take turns in one process, so that whatever
+else the machine does strikes both. The trainings are those of the course, from three seeds.
 
 It prints tables and fails nothing. Run it by `make bench`, or alone:
 `python tests/benchmarks/bench_decoder.py`.

@@ -2,8 +2,9 @@
 
 The peers are the library's `BertModel` with eager attention, against the encoder as it is, and with sdpa,
 against the encoder with fused attention. The encoder always returns every hidden state and, unless fused,
-every attention weight. So the eager peer is asked for them, too; a line of its own tells what it takes without
-(memory that is kept cannot be used again by the next layer). The pooler, which the encoder lacks, is taken out.
+every attention weight. So the eager peer is asked for them, too; a line of its own tells what it takes
+without (memory that is kept cannot be used again by the next layer). The pooler, which the encoder lacks, is
+taken out.
 
 All take turns in one process on the same inputs and share one copy of the weights, so that whatever else the
 machine does strikes all of them. It prints a table and fails nothing. Run it by `make bench`, or alone:

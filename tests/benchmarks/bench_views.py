@@ -1,8 +1,9 @@
-"""The pages of the three views: their size and the time that Python and Chromium take for them, beside bertviz's.
+"""The pages of the three views: their size and the time that Python
+and Chromium take for them, beside bertviz's.
 
-Sizes are those of the whole page, with d3 in it, which bertviz's own pages fetch from a server with jQuery. The large
-case is 128 tokens and the shape of bert-base, 12 layers of 12 heads: 2,359,296 weights. It prints tables and fails
-nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_views.py`.
+Sizes are those of the whole page, with d3 in it, which bertviz's own pages fetch from a server with jQuery.
+The large case is 128 tokens and the shape of bert-base, 12 layers of 12 heads: 2,359,296 weights. It prints
+tables and fails nothing. Run it by `make bench`, or alone: `python tests/benchmarks/bench_views.py`.
 """
 
 import os
@@ -148,7 +149,7 @@ def seconds_of(browser, file):
 
 def compare_times(browser, folder):
     print(
-        "\nSeconds until a head view of 6 layers x 12 heads is drawn, and for another layer. The best of three."
+        "\nSeconds until a head view of 6 layers x 12 heads is drawn, and for another layer. Best of three."
     )
     print(f"{'tokens':>8}{'the course':>18}{'bertviz':>18}{'ratio':>16}")
     for tokens, most in ((20, 1), (60, 1), (128, 0.2)):
@@ -175,7 +176,7 @@ def compare_times(browser, folder):
 
 def draw_large_pages(browser, folder):
     print(
-        f"\nLarge pages. The goal of the head view: under {MOST_BYTES:,} bytes, drawn in under {MOST_SECONDS} s."
+        f"\nLarge pages. Goal of the head view: under {MOST_BYTES:,} bytes, drawn in under {MOST_SECONDS} s."
     )
     print(f"{'view':>8}  {'':24}{'bytes':>12}{'seconds':>9}")
     for name, what, view in large_pages():
@@ -238,7 +239,8 @@ def cpu(call, *given):
 
 
 def cold_start():
-    """From a cold Python to the first head view, of weights that lie in a file: processes by turns, CPU seconds."""
+    """From a cold Python to the first head view, of weights that lie
+    in a file: processes by turns, CPU seconds."""
     start = "import torch; given = torch.load('given.pt'); "
     codes = {
         "own": "from utils.views import head_view; head_view(*given)._repr_mimebundle_()",

@@ -67,9 +67,8 @@ def read_tensor(value, what="result", lists=False):
         except (ValueError, TypeError, RuntimeError):
             pass
     if isinstance(value, tuple) and value:
-        raise Unreadable(
-            f"You returned {several(value)}. Return one tensor, the {what}, alone.", "too_much_returned"
-        )
+        said = f"You returned {several(value)}. Return one tensor, the {what}, alone."
+        raise Unreadable(said, "too_much_returned")
     expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
     if isinstance(value, np.ndarray):
         expected = ". Return a tensor: torch.from_numpy makes one of it."
@@ -83,7 +82,9 @@ def read_tensor(value, what="result", lists=False):
 def several(values):
     """Return in words what a tuple is."""
     tensors = all(isinstance(value, torch.Tensor) for value in values)
-    return ("a pair" if len(values) == 2 else f"{len(values)} things") + " of tensors" * tensors
+    if len(values) == 2:
+        return "a pair" + " of tensors" * tensors
+    return f"{len(values)} {'tensors' if tensors else 'things'}"
 
 
 def output_and_weights(raw):
@@ -129,9 +130,8 @@ def whole_numbers(name, lists=True):
             raw = [part.item() if isinstance(part, torch.Tensor) else part for part in raw] if lists else raw
         numbers = read_tensor(raw, name, lists)
         if len(broken := numbers[(numbers != numbers.round()) | numbers.isinf()]):
-            raise Unreadable(
-                f"Your result holds {broken[0]:.2f}. Whole numbers are expected.", "not_whole_numbers"
-            )
+            said = f"Your result holds {broken[0]:.2f}. Whole numbers are expected."
+            raise Unreadable(said, "not_whole_numbers")
         if not lists and (raw.is_floating_point() or raw.dtype == torch.bool):
             said = f"Your {name} are a tensor of {raw.dtype}. Whole numbers are expected: torch.long."
             raise Unreadable(said, "not_whole_numbers")
@@ -167,7 +167,7 @@ def close(mine, value):
 
 
 def overflown(foreseen, told):
-    """Return what is foreseen, with nan or infinity where the answer of a trial has them: nothing else is seen there."""
+    """Return what is foreseen, with nan or infinity where the answer of a trial has them."""
     return foreseen | {
         name: torch.where(mine.isfinite(), foreseen[name].to(mine), mine)
         for name, mine in told.answer.items()
@@ -181,47 +181,37 @@ def overflown(foreseen, told):
 
 def has_no_number(answer, expected):
     """Say whether an answer is nan everywhere, where numbers are expected."""
-    mine = [part for part in answer.values() if isinstance(part, torch.Tensor) and part.numel()]
-    right = [part for part in expected.values() if isinstance(part, torch.Tensor)]
-    return (
-        bool(mine)
-        and all(part.isnan().all() for part in mine)
-        and not any(part.isnan().all() for part in right)
+    mine, right = (
+        [part for part in one.values() if isinstance(part, torch.Tensor) and part.numel()]
+        for one in (answer, expected)
     )
+    return bool(mine) and all(p.isnan().all() for p in mine) and not any(p.isnan().all() for p in right)
 
 
 def what_differs(answer, expected):
     """Return a sentence about the first part of an answer that differs, with a number from it."""
     for name, value in expected.items():
         mine = answer.get(name)
-        if not isinstance(value, torch.Tensor):
-            if mine != value:
-                return f"Your answer for {name} is {mine!r}; right is {value!r}."
-        elif mine is not None and mine.shape != value.shape and name != "weights":
-            if name == LAYER_HEAD:
-                found = [
-                    int(number) if number == round(number) else round(number, 2)
-                    for number in mine.flatten().tolist()
-                ]
+        if not isinstance(value, torch.Tensor) and mine != value:
+            return f"Your answer for {name} is {mine!r}; right is {value!r}."
+        if not isinstance(value, torch.Tensor) or mine is None or agrees({name: mine}, {name: value}):
+            continue
+        if name == LAYER_HEAD:
+            found = [int(n) if n == round(n) else round(n, 2) for n in mine.flatten().tolist()]
+            if mine.shape != value.shape:
                 found = found[0] if len(found) == 1 else found
                 return f"Your answer is {found}; two numbers are expected, the layer and the head."
+            right = tuple(int(n) for n in value)
+            return f"Your answer is {tuple(found)}, the right one is {right} (counted from 0)."
+        if mine.shape != value.shape:
             return f"The shape of your {name} is {tuple(mine.shape)}; {tuple(value.shape)} is expected."
-        elif mine is not None and not agrees({name: mine}, {name: value}):
-            if name == LAYER_HEAD:
-                found, right = layer_and_head(mine), layer_and_head(value)
-                return f"Your answer is {found}, the right one is {right} (counted from 0)."
-            place, found, right = first_difference(mine, value)
-            broken = mine.isnan().sum().item()
-            nan = f" {broken} of your {mine.numel()} numbers are nan." if broken > value.isnan().sum() else ""
-            if value.dtype == torch.bool:
-                return f"At {place} your {name} is {found}; expected is {right}."
-            return f"The number at {place} of your {name} is {found}; expected is {right}.{nan}{row_sums(answer)}"
+        place, found, right = first_difference(mine, value)
+        if value.dtype == torch.bool:
+            return f"At {place} your {name} is {found}; expected is {right}."
+        broken = mine.isnan().sum().item()
+        nan = f" {broken} of your {mine.numel()} numbers are nan." if broken > value.isnan().sum() else ""
+        return f"The number at {place} of your {name} is {found}; expected is {right}.{nan}{row_sums(answer)}"
     return "Your answer differs."
-
-
-def layer_and_head(numbers):
-    """Return two numbers of a tensor as a pair of whole numbers."""
-    return tuple(int(value) for value in numbers)
 
 
 def row_sums(answer):

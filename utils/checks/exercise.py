@@ -101,18 +101,15 @@ class Exercise:
     @functools.cached_property
     def mutants(self):
         """The edited solutions, in the order in which they are tried."""
-        own, *groups = tables_of(self.name)
+        tables = tables_of(self.name)
         edits = [
-            (name, edit) for name, row in own.items() for many in row.edits for edit in alternatives(many)
+            (name, edit)
+            for table in tables
+            for name, row in table.items()
+            for many in row.edits
+            for edit in alternatives(many)
+            if table is tables[0] or self.shows(edit)
         ]
-        for group in groups:
-            each = [
-                (name, edit)
-                for name, row in group.items()
-                for many in row.edits
-                for edit in alternatives(many)
-            ]
-            edits += [(name, edit) for name, edit in each if self.shows(edit)]
         edits.sort(key=lambda one: one[0] in last(self.name))
         return [Mutant(name, edit, self.edited(edit)) for name, edit in edits]
 
@@ -193,15 +190,13 @@ class Exercise:
             return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name)
         if ran.changed:
             return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
+        hint, symptom = right_so_far(told, self.trials)
+        seen_name = next((one.name for one in wrong if one.name), None)
         if ran.error or (ran.timed_out and not wrong):
-            failed = self.trials[ran.failed] if ran.error else None
-            name = of_error(ran.error) or next((one.name for one in wrong if one.name), None)
-            return refused(
-                self.name, tried_on(failed) + why_not_run(ran), name, right_so_far(told, self.trials)[0]
-            )
+            said = tried_on(self.trials[ran.failed] if ran.error else ()) + why_not_run(ran)
+            return refused(self.name, said, of_error(ran.error) or seen_name, hint)
         if wrong:
-            hint, symptom = right_so_far(told, self.trials)
-            name = next((one.name for one in wrong if one.name), symptom)
+            name = seen_name or symptom
             if not name and self.differs_from_call_to_call(run, wrong[0].inputs):
                 name = "differs_from_call_to_call"
             return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name, hint)
@@ -209,9 +204,7 @@ class Exercise:
             return refused(self.name, *found)
         said = f"Your answer was right on all {len(self.trials)} test inputs."
         if called := self.library & names_in(attempt):
-            said += (
-                f" It is the library's own `{min(called)}`: right, and the exercise asks how that is made."
-            )
+            said += f" It is the library's own `{min(called)}`; the exercise asks how that is made."
         return Verdict(self.name, True, None, said)
 
     def told(self, place, result, foresee):
@@ -260,9 +253,8 @@ class Exercise:
 
     def named(self, told, foresee):
         """Return the name of the mistake that explains the answers, of two at once "one + other", or None."""
-        read = sorted(
-            (one for one in told if one.answer), key=lambda one: not one.seen
-        )  # the wrong ones tell most
+        read = [one for one in told if one.answer]
+        read.sort(key=lambda one: not one.seen)  # the wrong ones tell most
         wrong = [one for one in read if one.seen]
         if not wrong or any(one.seen and one.name and not one.answer for one in told):
             return None
@@ -287,8 +279,7 @@ class Exercise:
 
         Where an answer is nan or infinite, nothing else can be seen there, and nothing is said.
         """
-        shown = False
-        name = mutants[0].name
+        shown, name = False, mutants[0].name
         for one in (one for one in read if " + " in name or self.says_something(name, one.inputs)):
             answers = [foresee(mutant.made, mutant.edit, one.place) for mutant in mutants]
             answers = [answer for answer in answers if answer is not None]
@@ -311,11 +302,8 @@ class Exercise:
         The first edit of each name is tried with that of each other name. Where few numbers are wrong, many pairs
         would fit by chance, so none is looked for.
         """
-        wrong = [one for one in read if one.seen]
-        count = sum(
-            value.numel() for one in wrong for value in one.answer.values() if isinstance(value, torch.Tensor)
-        )
-        if count < TOLD_BY_PAIRS:
+        values = [value for one in read if one.seen for value in one.answer.values()]
+        if sum(value.numel() for value in values if isinstance(value, torch.Tensor)) < TOLD_BY_PAIRS:
             return None
         few = [next(several) for _, several in itertools.groupby(self.mutants, lambda mutant: mutant.name)]
         found = run_attempt(lambda: [*self.pairs_that_explain(few, read, foresee)], [()]).results
@@ -331,9 +319,8 @@ class Exercise:
             with suppress(Exception):  # the second finds nothing to change behind the first
                 made = self.edited(both)
                 pair = Mutant(f"{one.name} + {other.name}", both, made)
-                if self.explains([pair], read, foresee) and all(
-                    foresee(made, both, told.place) is not None for told in read
-                ):
+                runs = (foresee(made, both, told.place) is not None for told in read)
+                if self.explains([pair], read, foresee) and all(runs):
                     yield pair.name
 
 

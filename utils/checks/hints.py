@@ -25,22 +25,16 @@ def in_short(value):
 
 def tried_with(attempt, inputs):
     """Return a sentence with the inputs that are short, by the names that the learner gave them, or nothing."""
-    names = [""] * len(inputs or ())
+    names, function = [], attempt.forward if isinstance(attempt, type) else attempt
     with suppress(Exception):  # no signature
-        function = attempt.forward if isinstance(attempt, type) else attempt
-        named = [part for part in inspect.signature(function).parameters.values() if part.name != "self"]
-        named = [part.name for part in named if part.kind < part.VAR_POSITIONAL]
-        names = [f"{name} = " for name in named[: len(names)]] if len(named) >= len(names) else names
-    told = [
-        (name + text, value)
-        for name, value in zip(names, inputs or (), strict=True)
-        if (text := in_short(value))
-    ]
-    tensors = [value for value in inputs or () if isinstance(value, torch.Tensor)]
-    if any(not in_short(value) for value in tensors):  # one tensor of many says little
-        told = [(text, value) for text, value in told if not isinstance(value, torch.Tensor)]
-    told = [text for text, _ in told]
-    return f"Tried with {', '.join(told)}. " if told and len(", ".join(told)) < 120 else ""
+        named = inspect.signature(function).parameters.values()
+        names = [f"{one.name} = " for one in named if one.name != "self" and one.kind < one.VAR_POSITIONAL]
+    names = names if len(names) >= len(inputs) else [""] * len(inputs)
+    told = [(name, value, in_short(value)) for name, value in zip(names, inputs, strict=False)]
+    if any(isinstance(value, torch.Tensor) and not text for _, value, text in told):
+        told = [one for one in told if not isinstance(one[1], torch.Tensor)]  # one tensor of many says little
+    said = ", ".join(name + text for name, _, text in told if text)
+    return f"Tried with {said}. " if 0 < len(said) < 120 else ""
 
 
 def right_so_far(told, trials):

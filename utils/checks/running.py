@@ -66,7 +66,7 @@ def run_attempt(function, trials, dtype=torch.float32):
             for place, inputs in enumerate(trials):
                 given = [copied(value) for value in inputs]
                 try:
-                    results.append((place, kept(function(*given))))
+                    results.append((place, copied(function(*given))))
                 except BaseException as error:  # the other trials may still show what is wrong
                     if stopping.is_set():
                         return
@@ -115,25 +115,12 @@ def stop_thread(thread):
 
 
 def copied(value):
-    """Return a copy of an input that the attempt may spoil. Modules and functions are given as they are."""
+    """Return a copy of an input or a result, which later code may spoil. Modules and functions stay as they are."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | set):
         return value.copy()
-    if isinstance(value, list | tuple):
-        return type(value)(copied(part) for part in value)
-    return set(value) if isinstance(value, set) else value
-
-
-def kept(value):
-    """Return a result as it is now, with every tensor copied: a later call may write into it."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if type(value) in (list, tuple):
-        return type(value)(kept(part) for part in value)
-    return value
+    return type(value)(map(copied, value)) if type(value) in (list, tuple) else value
 
 
 def what_changed(now, before):
@@ -147,12 +134,9 @@ def what_changed(now, before):
     elif isinstance(before, list | tuple):
         if len(now) != len(before):
             return f"an input had {len(before)} entries and has now {len(now)}."
-        return next((seen for seen in map(what_changed, now, before) if seen), None)
-    elif isinstance(before, np.ndarray):
-        if now.shape != before.shape or not np.array_equal(now, before):
-            return f"an array of {before.size} values that was given is not what it was."
-    elif isinstance(before, set) and now != before:
-        return "an input is not what it was."
+        return next(filter(None, map(what_changed, now, before)), None)
+    elif isinstance(before, np.ndarray | set) and not np.array_equal(now, before):
+        return f"an input of {len(before)} entries is not what it was."
     return None
 
 

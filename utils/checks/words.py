@@ -73,9 +73,10 @@ def is_symptom(name):
 
 def said_of(exercise, name):
     """Return the words of a mistake in an exercise, or None if it has none, and where to look, or None."""
-    own = table().get(exercise, {})
-    shared = [rows(table().get(part, {})) for part in ("words", "symptoms")]
-    found = [one[name] for one in (*tables_of(exercise), *shared) if name in one]
+    own, groups = table().get(exercise, {}), table().get("groups", {})
+    shared = [table().get(part, {}) for part in ("words", "symptoms")]
+    tables = [*tables_of(exercise), *map(rows, (*shared, *groups.values()))]
+    found = [one[name] for one in tables if name in one]
     words = next((row.words for row in found if row.words), "" if found else None)
     home = own.get("home")
     look = next((row.look for row in found if row.look), home)

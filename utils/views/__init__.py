@@ -1,25 +1,28 @@
-"""bertviz's three views as pages that need no network, each with a static picture of the same.
+"""Four views of attention as pages that need no network, each with a static picture of the same.
 
-bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws in its own pages; `page` says how it comes to work
-offline. A page is shown in a frame, so it works wherever a notebook can show HTML. Behind the frame lies a picture,
-drawn by `pictures`. It is what a reader sees where no script runs.
+Three are bertviz's (https://github.com/jessevig/bertviz, Apache 2.0); `text_view` is the course's own. A page is shown
+in a frame, so it works wherever a notebook can show HTML. Behind the frame lies a picture, drawn by `pictures`. It is
+what a reader sees where no script runs.
 
 | | as in bertviz | more |
 |---|---|---|
-| arguments | names, order, 0-based indices | display_mode "auto"; no html_action: a view has `html` and `save()` |
-| tokens | pair menu, encoder-decoder menu, prettify_tokens | words for pieces; [CLS] and [SEP] hidden |
-| head view | places of text, boxes and lines; click, double click | numbered squares, which wrap; means |
-| model view | grid, picture that opens on a click | encoder-decoder with a menu; means; Escape closes |
+| arguments | names, order; html_action; `data` | display_mode "auto"; `html`, `save()`; the layers of hybrids by their indices |
+| tokens | pair menu, encoder-decoder menu, prettify_tokens | words; special tokens or the first hidden; the rest rescaled |
+| head view | text, boxes and lines; click, double click | numbered squares; means; the line under the pointer named |
+| model view | grid, picture that opens on a click | opened beside the grid; a compact grid; means; Escape closes |
 | neuron view | columns, colours of vectors | any model that `capture` can watch, with its masks; dimensions numbered |
-| weights | opacity | digits at a token that is pointed at; a click keeps it; strength of lines |
-| colours | one a head, one a layer | twelve, told apart without one kind of cones too |
+| text view | – | 512 tokens as running text, shaded by the weights of one of them |
+| weights | opacity | digits at a token that is pointed at; a click keeps it; strength of ink |
+| colours | one a head, one a layer | twelve, told apart without one kind of cones too; faint lines beneath strong ones |
 | reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
-| drawing | SVG | lines on a canvas, within 0.002 of the weight; d3 in the page; a static picture |
+| drawing | SVG | lines on a canvas, within 0.002 of the weight; a static picture |
 """
 
-from . import pictures
-from .capture import catch
-from .neurons import pack, read_inputs, read_texts, require_page
+import torch
+
+from . import pictures, texts
+from .capture import catch, missing
+from .neurons import MOST_EXACT, make_panel, pack, read_inputs, read_texts, require_page
 from .page import View, make_choices, make_controls, make_page, menu, sentence_choices
 from .panels import (
     choose,
@@ -31,7 +34,7 @@ from .panels import (
     warn_if_slow,
 )
 
-__all__ = ["View", "head_view", "model_view", "neuron_view"]
+__all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 
 
 def head_view(
@@ -47,8 +50,11 @@ def head_view(
     encoder_tokens=None,
     decoder_tokens=None,
     include_layers=None,
+    html_action=None,
     *,
     display_mode="auto",
+    layer_indices=None,
+    picture=True,
 ):
     """Draw bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
@@ -58,9 +64,12 @@ def head_view(
     prettify_tokens: whether marks of a tokenizer (Ġthe, ▁the, the</w>) are left out.
     layer, heads: which layer (0-based) and which heads (0-based) are shown first; default the first layer, all heads.
     include_layers: which layers (0-based) are in the page; default all.
+    html_action: "view" displays the view at once, in a loop too; "return", or nothing, returns it.
     display_mode: the ground of the page, "light", "dark" or "auto": dark where the notebook says by its CSS that it is
         (`color-scheme`, as JupyterLab does), else light; a saved page goes by the setting of the browser. The static
         picture is always light.
+    layer_indices: which layers of the model these are, for a hybrid, in which only some layers attend; default 0, 1, ...
+    picture: whether the output holds the static picture, which shows where no script runs. False is quicker.
 
     An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
     encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
@@ -69,31 +78,35 @@ def head_view(
 
     In the page, one head's lines are as opaque as their weights; with several heads, as the squares of them, so that
     the strong ones can be seen. Pointing at a token shows its weights in digits, for several heads their mean. "Words"
-    adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens; the other
-    weights stay as they are. "mean" in the menu is over the layers of the page, the square "mean" over all heads.
+    adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens or the
+    first; the other weights stay as they are, or with "Rescale the rest" add up to 1 again. "mean" in the menu is over
+    the layers of the page, the square "mean" over all heads.
 
     A weight is kept within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
-    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
+    panels = read_panels(
+        attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=layer_indices
+    )
     warn_if_slow(panels)
-    num_layers, num_heads = panels[0].levels.shape[:2]
-    layers = read_indices("include_layers", include_layers, num_layers)
-    layer = layers[0] if layer is None else read_index("layer", layer, num_layers)
+    there, num_heads = panels[0].layers, panels[0].levels.shape[1]
+    layers = read_indices("include_layers", include_layers, there)
+    layer = layers[0] if layer is None else read_index("layer", layer, there)
     if layer not in layers:
         raise ValueError(f"layer {layer} is not among include_layers: {', '.join(map(str, layers))}.")
-    heads = read_indices("heads", heads, num_heads)
-    choices = make_choices([choose(panel, layers) for panel in panels], sentence_b_start)
-    data = {"attention": choices, "layer": layer, "heads": heads, "include_layers": layers}
-    text = f"Head view: {_sizes(panels)} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
-    text += _some(heads, num_heads, "heads")
-    menus = menu("layer", "Layer (index)")
+    heads = read_indices("heads", heads, range(num_heads))
+    chosen = [choose(panel, layers) for panel in panels]
+    data = {"attention": make_choices(chosen), "layer": layer, "heads": heads, "include_layers": layers}
+    shown = f"L{layer}H{heads[0]}" if len(heads) == 1 else f"layer {layer}, {_some(heads, num_heads, 'head')}"
+    text = f"Head view: {_sizes(panels)} tokens, {shown}"
+    menus = menu("layer", "Layer") + make_controls(panels)
     return View(
         text=text,
-        html=make_page("head", text, menus, data, display_mode, make_controls(panels, mean=False)),
+        html=make_page("head", text, menus, data, display_mode),
         height=round(22.5 * most_tokens(panels)) + 170,
         draw=lambda: pictures.draw_heads(panels, layer, heads),
-    )
+        picture=picture,
+    ).finish(html_action)
 
 
 def model_view(
@@ -109,38 +122,51 @@ def model_view(
     decoder_tokens=None,
     include_layers=None,
     include_heads=None,
+    html_action=None,
+    *,
+    layer_indices=None,
+    picture=True,
 ):
     """Draw bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
 
     The arguments are those of `head_view`, but for include_layers and include_heads: the indices (0-based) of the rows
-    and columns to draw; default all. The static picture of an encoder-decoder shows what its page opens with.
+    and columns to draw; default all. The static picture of an encoder-decoder shows what its page opens with. A grid
+    that is higher than a screen opens compact: there lines that would lie within a pixel are drawn as one.
 
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together,
     and when there are more lines than a browser can draw.
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
-    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks)
-    num_layers, num_heads = panels[0].levels.shape[:2]
-    layers = read_indices("include_layers", include_layers, num_layers)
-    heads = read_indices("include_heads", include_heads, num_heads)
-    panels = [choose(panel, layers, heads) for panel in panels]
-    require_grid_lines(panels)
+    panels = read_panels(
+        attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=layer_indices
+    )
+    there, num_heads = panels[0].layers, panels[0].levels.shape[1]
+    layers = read_indices("include_layers", include_layers, there)
+    heads = read_indices("include_heads", include_heads, range(num_heads))
+    chosen = [choose(panel, layers, heads) for panel in panels]
+    require_grid_lines(chosen)
     # So many small pictures fit side by side, which sets their size.
     total = max(len(heads), min(num_heads, 6))
+    longest = max(panels[0].levels.shape[2:])
+    compact = pictures.is_compact(len(layers), total, longest)
     data = {
-        "attention": make_choices(panels, sentence_b_start),
+        "attention": make_choices(chosen),
         "include_layers": layers,
         "include_heads": heads,
         "total_heads": total,
+        "compact": compact,
     }
-    shown = f"{_some(layers, num_layers, 'layers')}, {_some(heads, num_heads, 'heads')}"
+    shown = f"{_some(layers, len(there), 'layer')}, {_some(heads, num_heads, 'head')}"
     text = f"Model view: {_sizes(panels)} tokens, {shown}"
+    menus = make_controls(panels, ("compact", "Compact"), ("mean", "Means"))
+    height = len(layers) * pictures.grid_cell(len(layers), total, longest, compact)[1]
     return View(
         text=text,
-        html=make_page("model", text, "", data, display_mode, make_controls(panels, mean=True)),
-        height=_height_of_grid(panels, total) + 90,
-        draw=lambda: pictures.draw_grid(panels[0], layers, heads, total),
-    )
+        html=make_page("model", text, menus, data, display_mode),
+        height=round(min(max(height, 18 * longest + 60), 800)) + 130,
+        draw=lambda: pictures.draw_grid(chosen[0], layers, heads, total),
+        picture=picture,
+    ).finish(html_action)
 
 
 def neuron_view(
@@ -158,6 +184,11 @@ def neuron_view(
     tokens=None,
     encoder_tokens=None,
     decoder_tokens=None,
+    include_layers=None,
+    include_heads=None,
+    model_type=None,
+    html_action=None,
+    picture=True,
 ):
     """Draw bertviz's neuron view: how the query and key vectors of one head make its attention weights.
 
@@ -165,19 +196,24 @@ def neuron_view(
     or one made of the course's attention (`Encoder`, `EncoderDecoder`, ...). It is run twice, and left as it was.
     tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu. For an
     encoder-decoder sentence_b is the target that its decoder reads; without it the encoder alone is drawn.
-    layer, head: what is shown first (0-based), default 0 and 0. display_mode: as in `head_view`.
+    layer, head: what is shown first (0-based), default the first of each. display_mode, html_action, picture: as in
+    `head_view`. model_type is bertviz's, and not needed here.
     token: index (0-based) of the query token that the static picture shows, default 1: the first after [CLS]. When it
     is given, the page too opens with this token chosen.
-    show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default "encoder".
+    show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default the first
+    that is caught. include_layers, include_heads: which (0-based) are in the page; default all.
 
     Where there is no tokenizer (images, ids made by hand), give inputs in place of tokenizer and texts: a dict of what
     the model takes; and tokens, the text of each position. For an encoder-decoder: encoder_tokens and decoder_tokens.
     So `neuron_view(vit, inputs={"pixel_values": pixels}, tokens=["[CLS]", *patches])`.
 
-    The vectors are in the page as float32, as they are multiplied: positions turned in, keys repeated for the heads
-    that share them. The page computes the weights from them, softmax(q·k/√d), with the model's own scale, masks and
-    biases. Raises ValueError or TypeError when the arguments do not fit together, and names a model whose attention
-    cannot be caught.
+    The page holds the vectors as they are multiplied, positions turned in, and computes the weights from them,
+    softmax(q·k/√d), with the model's own scale, masks and biases. Up to 200,000 numbers they are float32, and weights
+    within 1e-5 of the model's. More are kept in 16 bits each, and weights within 0.001. "Words" joins the pieces of
+    words as long as the view is closed: vectors belong to pieces.
+
+    Raises ValueError or TypeError when the arguments do not fit together, and names a model whose attention cannot be
+    caught.
     """
     texts = {"tokenizer": tokenizer, "sentence_a": sentence_a, "sentence_b": sentence_b}
     made = {"tokens": tokens, "encoder_tokens": encoder_tokens, "decoder_tokens": decoder_tokens}
@@ -190,36 +226,153 @@ def neuron_view(
     else:
         given = read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens)
     stacks = catch(model, given.inputs)
+    absent = missing(model, stacks)
     if show is not None:
         first = [stack for stack in stacks if stack.name.lower() == str(show).lower()]
         if not first:
             there = ", ".join(repr(stack.name.lower()) for stack in stacks)
-            raise ValueError(f"show is one of {there} here, not {show!r}.")
+            why = f" The model computes {', '.join(absent)} in its own way." if absent else ""
+            raise ValueError(f"show is one of {there} here, not {show!r}.{why}")
         stacks = first + [stack for stack in stacks if stack is not first[0]]
-    require_page(stacks)
-    choices = [pack(stack, *given.tokens_of(stack)) for stack in stacks]
-    query_tokens, key_tokens = given.tokens_of(stacks[0])
+    there = sorted({layer for stack in stacks for layer in stack.layers})
+    layers = read_indices("include_layers", include_layers, there)
+    heads = read_indices("include_heads", include_heads, range(max(stack.query.shape[1] for stack in stacks)))
+    panels = []
+    for stack in stacks:
+        own_layers = [one for one in layers if one in stack.layers]
+        own_heads = [one for one in heads if one < stack.query.shape[1]]
+        if own_layers and own_heads:
+            panels.append(make_panel(stack, own_layers, own_heads, *given.tokens_of(stack)))
+    exact = require_page(panels) <= MOST_EXACT
+    choices = [pack(panel, exact) for panel in panels]
+    first = panels[0]
     if given.sentence_b_start is not None:
-        choices += sentence_choices(query_tokens, given.sentence_b_start)
-    num_layers, num_heads = stacks[0].query.shape[:2]
-    whose = "model" if len(stacks) == 1 else f"{stacks[0].name.lower()} attention, which is shown first,"
-    layer = 0 if layer is None else read_index("layer", layer, num_layers, whose)
-    head = 0 if head is None else read_index("head", head, num_heads, whose)
-    count, rows = len(query_tokens), max(max(stack.query.shape[2], stack.key.shape[2]) for stack in stacks)
-    chosen = min(1, count - 1) if token is None else read_index("token", token, count)
-    data = {"attention": choices, "layer": layer, "head": head, "chosen": token}
-    sizes = str(count) if len(stacks) == 1 else f"{stacks[0].name.lower()} {count} × {len(key_tokens)}"
+        choices += sentence_choices(first.query_tokens, given.sentence_b_start)
+    kind = first.stack.name.lower()
+    whose = "model" if len(panels) == 1 else f"{kind} attention, which is shown first,"
+    layer = first.layers[0] if layer is None else read_index("layer", layer, first.layers, whose)
+    head = first.heads[0] if head is None else read_index("head", head, first.heads, whose)
+    count, keys = len(first.query_tokens), len(first.key_tokens)
+    chosen = min(1, count - 1) if token is None else read_index("token", token, range(count))
+    is_half = first.stack.dtype in (torch.bfloat16, torch.float16)
+    data = {
+        "attention": choices,
+        "layer": layer,
+        "head": head,
+        "chosen": token,
+        "decimals": 2 if is_half else 3,
+    }
+    sizes = str(count) if len(panels) == 1 else f"{kind} {count} × {keys}"
+    remarks = [*first.stack.remarks]
+    if absent:
+        remarks.append(f"without {', '.join(absent)}, which the model computes in its own way")
     text = (
-        f"Neuron view: {sizes} tokens, layer {layer + 1} of {num_layers} (index {layer}), "
-        f"head {head + 1} of {num_heads} (index {head}), query {query_tokens[chosen]!r} (index {chosen}) in the picture"
+        f"Neuron view: {sizes} tokens, L{layer}H{head}, query {first.query_tokens[chosen]!r} in the picture"
     )
-    menus = menu("layer", "Layer (index)") + menu("att_head", "Head (index)")
+    text += "".join(f"; {remark}" for remark in remarks)
+    data["remark"] = "; ".join(remarks)
+    rows = max(max(len(panel.query_tokens), len(panel.key_tokens)) for panel in panels)
+    menus = menu("layer", "Layer") + menu("att_head", "Head") + make_controls(panels)
     return View(
         text=text,
         html=make_page("neuron", text, menus, data, display_mode),
         height=26 * rows + 160,
-        draw=lambda: pictures.draw_neurons(stacks[0], layer, head, query_tokens, key_tokens, chosen),
+        draw=lambda: pictures.draw_neurons(first, layer, head, chosen, data["decimals"]),
+        picture=picture,
+    ).finish(html_action)
+
+
+def text_view(
+    attention,
+    tokens=None,
+    prompt_length=None,
+    prettify_tokens=True,
+    layer=None,
+    head=None,
+    token=None,
+    include_layers=None,
+    include_heads=None,
+    html_action=None,
+    *,
+    logits=None,
+    probabilities=None,
+    input_ids=None,
+    vocabulary=None,
+    display_mode="auto",
+    layer_indices=None,
+    picture=True,
+):
+    """Draw a text as it is read: of a token that is pointed at, the tokens that it attends to are shaded by its weights.
+
+    attention, tokens, prettify_tokens, include_layers, include_heads, layer_indices, display_mode, html_action,
+    picture: as in `model_view`; up to 512 tokens. Blue is what a token attends to, orange who attends to it.
+    prompt_length: how many tokens were given to the model; a mark stands where it began to write.
+    layer, head: what is shown first (0-based), default the first layer and the mean of its heads. token: which token
+    is kept at first, default the last, whose weights the static picture shows.
+    logits or probabilities: what the model said of each next token, (tokens, vocabulary), with input_ids, the ids of
+    the tokens, and vocabulary, the tokenizer or the text of each id. Then a token is underlined the redder the more it
+    surprised the model, and of a chosen one the view names the five tokens that the model held likeliest to follow.
+
+    Up to 128 tokens every weight is in the page, else for each query those to its strongest keys, 16 to 64 of them;
+    the view says which share of all weight they hold, and shows the rest as "elsewhere". A weight is kept within
+    0.002. "Logarithmic" shows small weights too. Raises ValueError or TypeError when arguments do not fit together.
+    """
+    (panel,) = read_panels(
+        attention,
+        tokens,
+        None,
+        prettify_tokens,
+        *[None] * 5,
+        layer_indices=layer_indices,
+        most=texts.MOST_TOKENS,
     )
+    tokens, there, count = list(tokens), panel.layers, len(panel.query_tokens)
+    layers = read_indices("include_layers", include_layers, there)
+    heads = read_indices("include_heads", include_heads, range(panel.levels.shape[1]))
+    panel = choose(panel, layers, heads)
+    layer = layers.index(layers[0] if layer is None else read_index("layer", layer, layers))
+    head = (
+        "mean"
+        if head is None and len(heads) > 1
+        else heads.index(read_index("head", heads[0] if head is None else head, heads))
+    )
+    token = count - 1 if token is None else read_index("token", token, range(count))
+    if prompt_length is not None:
+        prompt_length = read_index("prompt_length, a number of tokens", prompt_length, range(1, count))
+    surprise, nexts = texts.read_prediction(logits, probabilities, input_ids, vocabulary, tokens)
+    kept = texts.keep_strongest(panel)
+    packed = texts.pack_text(panel, kept, tokens)
+    data = {
+        "attention": [packed],
+        "include_layers": layers,
+        "include_heads": heads,
+        "layer": layer,
+        "head": head,
+    }
+    data |= {"token": token, "prompt_length": prompt_length, "surprise": surprise, "nexts": nexts}
+    if kept.share < 1:
+        data["remark"] = (
+            f"of each query the page holds the {kept.levels.shape[-1]} strongest of up to {count} keys, "
+            f"on average {kept.share:.2f} of its weight; the rest is called elsewhere"
+        )
+    where = (
+        f"layer {layers[layer]}, mean of all heads" if head == "mean" else f"L{layers[layer]}H{heads[head]}"
+    )
+    text = f"Text view: {count} tokens, {where}, query {panel.query_tokens[token]!r} in the picture"
+    menus = menu("layer", "Layer") + menu("head", "Head")
+    ways = [{"name": name} for name in ("what it attends to", "who attends to it", "both")]
+    for place, name in enumerate(("from", "to", "both")):
+        ways[place]["value"] = name
+    menus += menu("way", "Shows", ways) + make_controls([panel], ("log", "Logarithmic"))
+    return View(
+        text=text,
+        html=make_page("text", text, menus, data, display_mode),
+        height=round(34 * sum(map(len, packed["text"])) / 110) + 220,
+        draw=lambda: pictures.draw_text(
+            panel, packed["text"], layer, head, token, prompt_length, where, surprise
+        ),
+        picture=picture,
+    ).finish(html_action)
 
 
 def _sizes(panels):
@@ -230,13 +383,7 @@ def _sizes(panels):
 
 
 def _some(indices, count, what):
-    """Return for the text: "all 6 layers", or "layers of index 0, 2"."""
+    """Return for the text: "all 6 layers", "layer 2" or "layers 0, 2"."""
     if len(indices) == count:
-        return f"all {count} {what}"
-    return f"{what} of index {', '.join(map(str, indices))}"
-
-
-def _height_of_grid(panels, total_heads):
-    """Return the pixels that bertviz's model view is high: its grid, or the picture that opens on a click."""
-    count = most_tokens(panels)
-    return round(max(panels[0].levels.shape[0] * (count * 84 / total_heads + 10) + 38, count * 18 + 55))
+        return f"all {count} {what}s" if count > 1 else f"{what} {indices[0]}"
+    return f"{what}{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"

@@ -24,11 +24,14 @@ class Stack:
 
     name: str  # in the menu: All, Encoder, Decoder, Cross
     query: torch.Tensor  # (layers, heads, query, head_dim), turned by position already if the model does so
-    key: torch.Tensor  # (layers, heads, key, head_dim), one for each query head
+    key: torch.Tensor  # (layers, key heads, key, head_dim); as many query heads in a row share one
     scale: torch.Tensor  # (layers,)
     added: torch.Tensor | None  # (layers, 1 or heads, query, key): masks and position biases
     softcap: float | None = None  # scores are kept within ± this, by tanh
     sinks: torch.Tensor | None = None  # (layers, heads): the score of a further key, whose weight is left out
+    layers: list[int] = None  # which layers of the model these are
+    dtype: torch.dtype = torch.float32  # that the model computes in
+    remarks: tuple[str, ...] = ()  # what a reader of its view has to know
 
     @property
     def has_own_scale(self):
@@ -40,13 +43,18 @@ class Stack:
         """Whether anything but a mask is added to scores."""
         return self.added is not None and bool((self.added[self.added > MASKED] != 0).any())
 
+    def key_of(self, head):
+        """Return the key head of a query head."""
+        return head * self.key.shape[1] // self.query.shape[1]
+
     def is_masked(self, layer, head, query, key):
         """Whether this query may not attend to this key."""
         return self.added is not None and self._added(layer, head)[query, key].item() == MASKED
 
     def attend(self, layer, head):
         """Return the scores and the weights of one head, both (query, key), in float64."""
-        scores = self.query[layer, head].double() @ self.key[layer, head].double().T * self.scale[layer]
+        key = self.key[layer, self.key_of(head)].double()
+        scores = self.query[layer, head].double() @ key.T * self.scale[layer]
         if self.softcap:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.added is not None:
@@ -80,9 +88,9 @@ def catch(model, inputs):
         for part, training in modes:
             part.training = training
     if not calls:
-        raise TypeError(
-            _refusal(model, "computes no attention, or in its own way, where it cannot be caught")
-        )
+        if not any("att" in type(part).__name__.lower() for part in model.modules()):
+            raise TypeError(f"{type(model).__name__} has no attention, so no view of attention can show it.")
+        raise TypeError(_refusal(model, "computes its attention in its own way, where it cannot be caught"))
     stacks = _stacks(model, calls)
     calls.clear()  # transformers keeps the function that fills it
     _require_same(model, stacks, _tensors(expected), _tensors(found))
@@ -132,8 +140,6 @@ def _register(calls):
     from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
     def attend(module, query, key, value, attention_mask, scaling=None, **more):
-        groups = query.shape[1] // key.shape[1]  # so many query heads share a key head
-        key, value = (shared.repeat_interleave(groups, dim=1) for shared in (key, value))
         added = _sum(more.get("position_bias"), _to_add(attention_mask, query, key))
         softcap = more.get("softcap")
         sinks = more.get("s_aux", getattr(module, "sinks", None))
@@ -174,6 +180,9 @@ def _to_add(mask, query, key):
 def _attend(calls, module, query, key, value, scale, added, softcap=None, sinks=None):
     """Note a call, and return the output (batch, heads, query, head_dim) and the weights of attention."""
     calls.append((module, query, key, scale, added, softcap, sinks))
+    groups = query.shape[1] // key.shape[1]  # so many query heads share a key head
+    if groups > 1:
+        key, value = (shared.repeat_interleave(groups, dim=1) for shared in (key, value))
     scores = query @ key.transpose(-2, -1) * scale  # (batch, heads, query, key)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -199,12 +208,17 @@ def _stacks(model, calls):
     stacks = []
     for name, kind in zip(_names(model, kinds), kinds.values(), strict=True):
         modules, query, key, scale, added, softcap, sinks = zip(*kind, strict=True)
-        _require_every_layer(model, modules, [paths[module] for module in modules])
+        layers = _layers(model, modules, [paths[module] for module in modules])
+        if len({k.shape[1] for k in key}) > 1:  # not as many query heads share a key head in each layer
+            key = [
+                k.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for q, k in zip(query, key, strict=True)
+            ]
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
             shapes = ", ".join(str(shape) for shape in sorted({tuple(q.shape) for q in query}))
             raise ValueError(
                 _refusal(model, f"has queries of the shapes {shapes}: in windows, or of unequal size")
             )
+        dtype = query[0].dtype
         query, key = torch.cat(query).cpu(), torch.cat(key).cpu()  # (layers, heads, tokens, head_dim)
         if not (query.isfinite().all() and key.isfinite().all()):
             raise ValueError(
@@ -214,8 +228,27 @@ def _stacks(model, calls):
             raise ValueError(_refusal(model, "keeps its scores within other bounds in other layers"))
         scale = torch.tensor(scale, dtype=torch.float64, device="cpu")
         added, sinks = _stack_added(added, query, key), _stack_sinks(sinks, query)
-        stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks))
+        stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks, layers, dtype))
+        stacks[-1].remarks = tuple(_remarks(model, stacks[-1]))
     return stacks
+
+
+def _remarks(model, stack):
+    """Say what a reader of the view would else take for a mistake."""
+    if stack.dtype in (torch.bfloat16, torch.float16):
+        kind = str(stack.dtype).removeprefix("torch.")
+        yield f"the model computes in {kind}, so its own weights differ in the third decimal"
+    if stack.sinks is not None and type(model).__name__.startswith("Granite"):
+        yield "the sink is in these weights, and not in those that the model returns"
+
+
+def missing(model, stacks):
+    """Return the kinds of attention that an encoder-decoder has, and that were not caught: it attends in its own way."""
+    names = [stack.name for stack in stacks]
+    sides = {part.rpartition(".")[2] for part, _ in model.named_modules()}
+    if len(names) < 2 or not {"encoder", "decoder"} <= sides:
+        return []
+    return [name for name in ("Encoder", "Decoder", "Cross") if name not in names]
 
 
 def _names(model, kinds):
@@ -230,7 +263,13 @@ def _names(model, kinds):
     if "Cross" in names and "Decoder" not in names:  # the layers of a decoder that is made of an encoder's
         names = ["Decoder" if name == "Encoder" else name for name in names]
     if len(set(names)) < len(names):
-        raise ValueError(_refusal(model, f"attends in {', '.join(kinds)}, and which is which is not known"))
+        split = [path.split(".") for path in kinds]
+        depth = next((i for i, parts in enumerate(zip(*split, strict=False)) if len(set(parts)) > 1), 0)
+        parts = dict.fromkeys(".".join(["model", *path[: depth + 1]]) for path in split)
+        raise ValueError(
+            f"{type(model).__name__} attends in {', '.join(kinds)}, and a view shows one model. "
+            f"Pass {' or '.join(parts)}, with its inputs."
+        )
     return names
 
 
@@ -276,19 +315,24 @@ def _refusal(model, what):
     )
 
 
-def _require_every_layer(model, modules, paths):
-    """Refuse a stack in which some layers do not attend, or attend twice: their indices would be wrong."""
+def _layers(model, modules, paths):
+    """Return which layers of the model attend. Refuse a model in which one layer attends twice."""
     if len(set(paths)) < len(paths):  # one layer is used again and again, as in ALBERT
         count = getattr(getattr(modules[0], "config", None), "num_hidden_layers", len(paths))
         if count != len(paths):
             raise ValueError(_refusal(model, f"attends {len(paths)} times in {count} layers"))
-    elif number := re.search(r"\d+", paths[0]):
-        count = len(model.get_submodule(paths[0][: number.start() - 1]))
-        first = [re.search(r"\d+", path)[0] for path in paths]
-        if first != [str(index) for index in range(count)]:
-            raise ValueError(
-                _refusal(model, f"attends in layers of index {', '.join(first)} alone, of {count}")
-            )
+        return list(range(count))
+    numbers = [[int(number) for number in re.findall(r"\d+", path)] for path in paths]
+    if len(paths) == 1 and not numbers[0]:
+        return [0]
+    # The first number that differs is the layer's; before it stands, say, the number of a stage.
+    place = next((i for i, found in enumerate(zip(*numbers, strict=True)) if len(set(found)) > 1), 0)
+    layers = [found[place] for found in numbers]
+    if layers != sorted(set(layers)):
+        raise ValueError(
+            _refusal(model, f"attends in {', '.join(paths)}, and which layer is which is not known")
+        )
+    return layers
 
 
 def _require_same(model, stacks, expected, found):

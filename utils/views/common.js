@@ -1,73 +1,107 @@
-// Shared by the three views, and run before bertviz's code: the numbers, the controls, the ground, and the keyboard.
+// Shared by the four views, and run before each: the numbers, the controls, the ground, and the keyboard.
 
-window.bertviz_params = view;
 const find = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 const byId = (id) => document.getElementById(id);
-
-// bertviz asks require.js for jQuery and d3. Of jQuery it calls no more than this.
-const requirejs = (names, draw) => draw($, d3);
-const $ = (selector) => ({
-  empty: () => find(selector).forEach((part) => part.replaceChildren()),
-  attr: (name, value) => find(selector).forEach((part) => part.setAttribute(name, value)),
-});
+const range = (count) => [...Array(count).keys()];
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+const clamp = (number, least, most) => Math.max(least, Math.min(number, most));
+function svg(parent, tag, attributes, text) {
+  const part = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const name in attributes) part.setAttribute(name, attributes[name]);
+  if (text !== undefined) part.textContent = text;
+  parent.append(part);
+  return part;
+}
 
 // --- numbers
 
-// They arrive as base64: weights as one byte each (0 to 255), vectors as float32.
-function bytes(text) {
-  const signs = atob(text);
-  const numbers = new Uint8Array(signs.length);
-  for (let i = 0; i < signs.length; i++) numbers[i] = signs.charCodeAt(i);
-  return numbers;
+// They arrive deflated, as base64: weights as two bytes each, the square root of the weight in steps of 1/4095.
+async function unpack(text) {
+  const raw = new Blob([Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0))]);
+  return new Uint8Array(await new Response(raw.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
 }
+// Numbers of some bytes each come as all their first bytes, then all their second ones: so they are shorter.
+async function numbers(text, size, make) {
+  const planes = await unpack(text), count = planes.length / size, all = new Uint8Array(planes.length);
+  for (let byte = 0; byte < size; byte++) for (let i = 0; i < count; i++) all[i * size + byte] = planes[byte * count + i];
+  return new make(all.buffer);
+}
+const toWeights = (levels) => Float32Array.from(levels, (level) => (level / 4095) ** 2);
 
 const [whole] = view.attention;
-view.attention.forEach((choice) => {
-  choice.whole = choice.shape ? choice : whole; // a part of a pair is cut out of the whole
-  if (choice.weights) choice.levels = bytes(choice.weights);
-});
+view.attention.forEach((choice) => (choice.whole = choice.rows ? whole : choice)); // a part of a pair is cut out of the whole
+// Run what draws when the numbers are there. Until then the page is see-through, and shows the picture behind its frame.
+async function begin(draw) {
+  for (const choice of view.attention) {
+    if (choice.weights) choice.weights = toWeights(await numbers(choice.weights, 2, Uint16Array));
+  }
+  await draw();
+  document.documentElement.classList.add("drawn");
+  new ResizeObserver(tellHeight).observe(byId("view"));
+}
+const tellHeight = () => parent !== window && parent.postMessage({ height: byId("view").offsetHeight + 18 }, "*");
 const choiceNow = () => view.attention[byId("filter") ? byId("filter").value : 0];
 
-// The lines of text on one side of a choice, each with its pieces: the indices of its tokens in the whole panel. With
-// "Words" a line has the pieces of a word; with "Hide" the special tokens have no line.
-function linesOf(choice, side) {
-  const { [`${side}_text`]: text, [`${side}_words`]: words, [`${side}_special`]: special = [] } = choice.whole;
-  const [from, to] = choice[side === "left" ? "rows" : "columns"] || [0, text.length];
-  const make = (hidden) => {
-    const lines = [];
-    for (let i = from; i < to; i++) {
-      const last = lines[lines.length - 1];
-      if (hidden.includes(i)) continue;
-      if (ticked("words") && words && last && words[last.pieces[0]] === words[i]) {
-        last.pieces.push(i);
-        last.text += text[i].replace(/^##/, "");
-      } else {
-        lines.push({ text: text[i], pieces: [i] });
-      }
-    }
-    return lines;
-  };
-  const shown = make(ticked("hide") ? special : []);
-  return shown.length ? shown : make([]);
+// --- which tokens are shown
+
+const ticked = (id) => Boolean(byId(id) && byId(id).checked);
+// The indices of the tokens that are hidden on one side. All of them are never hidden.
+function hiddenOf({ whole }, side) {
+  const special = ticked("hide") ? whole[`${side}_special`] || [] : [];
+  const hidden = new Set(ticked("first") ? [0, ...special] : special);
+  return hidden.size < whole[`${side}_text`].length ? hidden : new Set();
 }
-// The weights of a head from each line of the left to each of the right, row by row. The layer or head after the last
-// is the mean of all. Between words: the sum over the pieces of the key, the mean over those of the query.
-function weightsOf(choice, left, right, layer, head) {
-  const [layers, heads, rows, columns] = choice.whole.shape;
-  const each = (index, count) => (index < count ? [index] : [...Array(count).keys()]);
-  const starts = each(layer, layers).flatMap((l) => each(head, heads).map((h) => (l * heads + h) * rows * columns));
-  const weights = new Float32Array(left.length * right.length);
-  for (const start of starts) {
-    let place = 0;
-    for (const { pieces: queries } of left) {
-      for (const { pieces: keys } of right) {
-        let sum = 0;
-        for (const q of queries) for (const k of keys) sum += choice.whole.levels[start + q * columns + k];
-        weights[place++] += sum / (255 * starts.length * queries.length);
-      }
+// The lines of text on one side of a choice, each with its pieces: the indices of its tokens in the whole panel. With
+// "Words" a line has the pieces of a word.
+function linesOf(choice, side, joined = ticked("words")) {
+  const { [`${side}_text`]: text, [`${side}_words`]: words } = choice.whole;
+  const [from, to] = choice[side === "left" ? "rows" : "columns"] || [0, text.length];
+  const hidden = hiddenOf(choice, side), lines = [];
+  for (let i = from; i < to; i++) {
+    const last = lines[lines.length - 1];
+    if (hidden.has(i)) continue;
+    if (joined && words && last && words[last.pieces[0]] === words[i]) {
+      last.pieces.push(i);
+      last.text += text[i].replace(/^##/, "");
+    } else {
+      lines.push({ text: text[i], pieces: [i] });
     }
   }
-  return weights;
+  return lines.length ? lines : [{ text: text[from], pieces: [from] }];
+}
+// What a row of weights is multiplied by: with "Rescale" so much that those to keys that are not hidden add up to 1.
+function scaleOf(row, hidden) {
+  if (!ticked("rescale") || !hidden.size) return 1;
+  let rest = 0;
+  for (let key = 0; key < row.length; key++) if (!hidden.has(key)) rest += row[key];
+  return rest > 0 ? 1 / rest : 0;
+}
+// Add the weights from each line of the left to each of the right to `into`, row by row. rowOf(query) gives a row of
+// weights. Between words: the sum over the pieces of the key, the mean over those of the query.
+function gather(into, rowOf, left, right, hidden, share = 1) {
+  let place = 0;
+  for (const { pieces: queries } of left) {
+    for (const query of queries) {
+      const row = rowOf(query), scale = (scaleOf(row, hidden) * share) / queries.length;
+      right.forEach(({ pieces: keys }, i) => {
+        for (const key of keys) into[place + i] += row[key] * scale;
+      });
+    }
+    place += right.length;
+  }
+  return into;
+}
+// The weights of a head. The layer or head after the last is the mean of all.
+function weightsOf(choice, left, right, layer, head) {
+  const { shape: [layers, heads, rows, columns], weights } = choice.whole;
+  const each = (index, count) => (index < count ? [index] : range(count));
+  const starts = each(layer, layers).flatMap((l) => each(head, heads).map((h) => (l * heads + h) * rows * columns));
+  const into = new Float32Array(left.length * right.length), hidden = hiddenOf(choice, "right");
+  for (const start of starts) {
+    const rowOf = (query) => weights.subarray(start + query * columns, start + (query + 1) * columns);
+    gather(into, rowOf, left, right, hidden, 1 / starts.length);
+  }
+  return into;
 }
 
 // --- ink
@@ -77,15 +111,15 @@ const textColour = () => (view.display_mode === "dark" ? "#cccccc" : "#202020");
 // The exponent from a weight to its opacity, where so many heads lie upon each other.
 const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value);
 
-// A canvas in #vis that the mouse does not notice, as sharp as the screen, if not larger than every browser allows.
-function addCanvas(width, height) {
+// A canvas that the mouse does not notice, as sharp as the screen, if not larger than every browser allows.
+function addCanvas(parent, width, height) {
   const canvas = document.createElement("canvas");
-  height = Math.ceil(height); // of a part of a pixel the browser makes a whole one, and draws all lines a little longer
+  [width, height] = [Math.ceil(width), Math.ceil(height)]; // of a part of a pixel the browser makes a whole one
   const sharpness = Math.min(Math.max(1, devicePixelRatio), Math.sqrt(16e6 / (width * height)));
   Object.assign(canvas, { width: Math.round(width * sharpness), height: Math.round(height * sharpness) });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   canvas.setAttribute("aria-hidden", true);
-  byId("vis").append(canvas);
+  parent.append(canvas);
   const ink = canvas.getContext("2d");
   ink.scale(sharpness, sharpness);
   ink.lineWidth = view.line;
@@ -104,16 +138,26 @@ function drawLine(ink, opacity, row, column, { left, right, top, step }) {
   ink.lineTo(right, top + (column + 0.5) * step);
   ink.stroke();
 }
-// Draw a line for each weight. They come row by row, so many columns in each. The faint ones are drawn first: in the 255
-// steps of a canvas they would be lost on the strong ones.
-function drawLines(ink, weights, columns, colour, power, place) {
-  const seen = [...weights.keys()].filter((i) => weights[i] ** power >= view.faintest).sort((i, j) => weights[i] - weights[j]);
-  ink.strokeStyle = colour;
-  seen.forEach((i) => drawLine(ink, weights[i] ** power, Math.floor(i / columns), i % columns, place));
+// Draw a line for each weight of each of some heads: {weights, colour}. Weights come row by row, so many columns in
+// each. The faint lines of all heads are drawn first: so no head covers the others, and none is lost in the 255 steps.
+function drawLines(ink, heads, columns, power, place) {
+  const steps = Array.from({ length: 256 }, () => []);
+  heads.forEach(({ weights }, head) => {
+    for (let i = 0; i < weights.length; i++) {
+      const opacity = Math.min(1, weights[i] ** power);
+      if (opacity >= view.faintest) steps[Math.round(opacity * 255)].push([opacity, head, i]);
+    }
+  });
+  for (const lines of steps) {
+    for (const [opacity, head, i] of lines.sort(([a], [b]) => a - b)) {
+      ink.strokeStyle = heads[head].colour;
+      drawLine(ink, opacity, Math.floor(i / columns), i % columns, place);
+    }
+  }
 }
 
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
-const widthOfPage = (most = 1100) => Math.max(300, Math.min(document.documentElement.clientWidth - 16, most));
+const widthOfPage = (most = 1100) => clamp(document.documentElement.clientWidth - 16, 300, most);
 
 // Make words smaller that are wider than their room.
 function fit(words, room) {
@@ -123,40 +167,93 @@ function fit(words, room) {
   });
 }
 
-// --- controls
+// --- two columns of words
+
+// Draw a column: for each line of text a group of a ground and a word. x, y: its corner; step: the height of a row.
+function drawColumn(parent, id, lines, { x, y, width, step, size, room = width - 10 }) {
+  const column = svg(parent, "g", { id }), isLeft = id === "left", rows = svg(column, "g");
+  lines.forEach(({ text }, i) => {
+    const row = svg(rows, "g");
+    svg(row, "rect", { class: "background", x, y: y + i * step, width, height: step });
+    const place = isLeft ? { x: x + width - 7.5, "text-anchor": "end" } : { x: x + 7.5, "text-anchor": "start" };
+    svg(row, "text", { class: "token", ...place, y: y + i * step + size, "font-size": size }, text);
+  });
+  fit(find(".token", rows), room);
+  return column;
+}
+// Call show(isLeft, index) while one of the words is pointed at or has the focus, and `rest` when none is. A click or
+// Enter keeps it, so that the mouse can leave; again, or Escape, lets go. lists: the lines of text of either side.
+function watch(columns, lists, show, rest) {
+  const watched = { kept: null };
+  const rows = columns.map((column) => find(":scope > g:last-child > g", column));
+  const each = (act) => rows.forEach((list, side) => list.forEach((row, index) => act(row, side, index)));
+  const is = (place, side, index) => Boolean(place && place[0] === side && place[1] === index);
+  const point = (place) => {
+    each((row, ...at) => row.classList.toggle("now", is(place, ...at)));
+    if (place) show(place[0] === 0, place[1]);
+    else rest();
+  };
+  watched.keep = (place) => {
+    watched.kept = place && place[1] < rows[place[0]].length ? place : null;
+    each((row, ...at) => row.setAttribute("aria-pressed", is(watched.kept, ...at)));
+    point(watched.kept);
+  };
+  const free = (act) => () => watched.kept || act();
+  const press = (...at) => watched.keep(is(watched.kept, ...at) ? null : at);
+  rows.forEach((list, side) => reach(list, (_, index) => nameOf(lists[side][index]), (_, index) => ({
+    press: () => press(side, index),
+    onfocus: free(() => point([side, index])),
+    onblur: free(() => point(null)),
+  })));
+  each((row, ...at) => Object.assign(row, { onclick: () => press(...at), onmouseover: free(() => point(at)) }));
+  columns.forEach((column) => (column.onmouseleave = free(() => point(null))));
+  watched.keep(null);
+  return watched;
+}
+// The weights to (from) each of the others, in digits beside them.
+function drawDigits(group, weights, x, anchor, y) {
+  group.replaceChildren();
+  weights.forEach((weight, i) => svg(group, "text", { class: "digits", x, y: y(i), "text-anchor": anchor }, weight.toFixed(2)));
+}
+
+// --- controls, and what is said
 
 // Fill a menu with pairs of a value and what is read.
 function fillMenu(id, options, chosen) {
   byId(id).replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
 }
-const ticked = (id) => Boolean(byId(id) && byId(id).checked);
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
 // A text between others. What is written from right to left, or says that it is, turns nothing round beside it.
 const isolate = (text) => `\u2068${text || "empty"}\u2069`;
-const nameOf = ({ text, pieces }) => `${text || "empty"}, index ${pieces[0]}`;
+const nameOf = ({ text, pieces }) => `${text || "empty"}, token ${pieces[0]}`;
+// The name of a head, as in the field: L2H0.
+function nameOfHead(layer, head) {
+  if (layer === "mean") return head === "mean" ? "mean of all layers and heads" : `head ${head}, mean of the layers`;
+  return head === "mean" ? `layer ${layer}, mean of all heads` : `L${layer}H${head}`;
+}
+const strongest = (weights, most = 3) => [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, most);
 
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
 function sayWeights(line, isQuery, others, weights, of) {
-  const best = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
-  const list = best.map((i) => `${isolate(others[i].text)} ${weights[i].toFixed(2)}`).join(", ");
-  say(`${nameOf({ ...line, text: isolate(line.text) })}, ${isQuery ? "attends most to" : "gets most from"}: ${list} (${of}).`);
+  const list = strongest(weights).map((i) => `${isolate(others[i].text)} ${weights[i].toFixed(2)}`).join(", ");
+  say(`${of}: ${nameOf({ ...line, text: isolate(line.text) })}, ${isQuery ? "attends most to" : "gets most from"} ${list}.`);
 }
 function note() {
-  const hidden = "What is hidden keeps its share: the weights that are left add up to less than 1.";
-  const words = "To a word: the sum over its pieces. From a word: the mean over its pieces.";
-  const notes = [ticked("words") && words, ticked("hide") && hidden].filter(Boolean);
-  byId("note").textContent = notes.join(" ");
+  const hidden = ticked("hide") || ticked("first");
+  const first = ticked("first") ? "The first token is hidden." : "";
+  const left = "What is hidden keeps its share: the weights that are left add up to less than 1.";
+  const rest = hidden && (ticked("rescale") ? "The rest is rescaled: in each row it adds up to 1." : left);
+  const words = ticked("words") && "To a word: the sum over its pieces. From a word: the mean over its pieces.";
+  byId("note").textContent = [view.remark && `Note: ${view.remark}.`, words, first, rest].filter(Boolean).join(" ");
 }
 // Call `redraw` when a control changes, the ground, or the width of the page.
 function onChange(redraw) {
-  find("#words, #hide, #mean, #strength").forEach((control) => {
-    control.addEventListener("input", () => {
-      note();
-      redraw(control.id);
-    });
-  });
+  find("#menus input").forEach((control) => control.addEventListener("input", () => {
+    note();
+    redraw(control.id);
+  }));
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) redraw("width");
@@ -184,19 +281,17 @@ function changeGround(to) {
   setGround(scheme);
   if (view.display_mode !== before) dispatchEvent(new Event("ground"));
 }
-addEventListener("message", ({ data }) => typeof data === "string" && changeGround(data));
+addEventListener("message", ({ data }) => {
+  if (typeof data === "string") changeGround(data);
+  if (document.documentElement.classList.contains("drawn")) tellHeight();
+});
 prefersDark.addEventListener("change", () => changeGround(scheme));
 
 // --- the keyboard
 
-// What bertviz draws for the mouse alone can be reached by keyboard too: Tab goes to a group, the arrows go through
-// it, Enter and the space bar do what a click does. Each part has a name that a screen reader says.
+// What is drawn for the mouse can be reached by keyboard too: Tab goes to a group, the arrows go through it, Enter and
+// the space bar do what a click does. Each part has a name that a screen reader says.
 const send = (part, type) => part.dispatchEvent(new MouseEvent(type, { bubbles: true }));
-const hover = (part, leave = part) => ({
-  onfocus: () => send(part, "mouseover"),
-  onblur: () => send(leave, "mouseleave"),
-});
-
 function reach(parts, name, act, perRow = 1) {
   parts.forEach((part, index) => {
     const { press, onfocus, onblur } = act(part, index);
@@ -217,53 +312,4 @@ function reach(parts, name, act, perRow = 1) {
       event.preventDefault();
     };
   });
-}
-// --- the token that is pointed at
-
-// Call `show(isLeft, index)` while one of the tokens is pointed at or has the focus, and `rest` when none is. A click
-// or Enter keeps it, so that the mouse can leave: then neither bertviz nor this page hears of others. Escape lets go.
-const pointed = { now: null, kept: false };
-// lists: the lines of text of either side.
-function watch(sides, tokens, lists, show, rest) {
-  const block = (event) => pointed.kept && event.stopPropagation();
-  sides.forEach((side, right) => {
-    const leave = () => {
-      pointed.now = null;
-      rest();
-    };
-    side.addEventListener("mouseleave", leave);
-    for (const type of ["mouseover", "mouseleave"]) side.ownerSVGElement.addEventListener(type, block, true);
-    const press = (index) => {
-      const { kept, now } = pointed;
-      letGo(sides, tokens);
-      if (!(kept && now.right === right && now.index === index)) keep(tokens, right, index);
-    };
-    reach(tokens[right], (_, index) => nameOf(lists[right][index]), (token, index) => ({ ...hover(token, side), press: () => press(index) }));
-    tokens[right].forEach((token, index) => {
-      token.setAttribute("aria-pressed", false);
-      token.addEventListener("click", () => press(index));
-      token.addEventListener("mouseover", () => {
-        pointed.now = { right, index };
-        show(!right, index);
-      });
-    });
-  });
-}
-function keep(tokens, right, index) {
-  pointed.kept = false;
-  send(tokens[right][index], "mouseover");
-  tokens[right][index].setAttribute("aria-pressed", true);
-  pointed.kept = true;
-}
-function letGo(sides, tokens) {
-  pointed.kept = false;
-  sides.forEach((side) => send(side, "mouseleave"));
-  tokens.flat().forEach((token) => token.setAttribute("aria-pressed", false));
-}
-// The weights to (from) each of the others, in digits beside them.
-function drawDigits(group, weights, x, anchor, y) {
-  const texts = group.selectAll("text").data(weights);
-  texts.exit().remove();
-  texts.enter().append("text").classed("digits", true).merge(texts)
-    .attr("x", x).attr("y", (_, i) => y(i)).attr("text-anchor", anchor).text((weight) => weight.toFixed(2));
 }

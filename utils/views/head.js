@@ -1,168 +1,196 @@
-// Runs at the end of bertviz's head_view.js, in the same function: what is defined here replaces what bertviz defines.
-// bertviz lays out the text and its coloured boxes. Lines are drawn on a canvas, heads are chosen by numbered buttons.
+// The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-const DIGITS = 48; // the width of the column of weights, on either side
+const DIGITS = 48, ROW = 22.5, SIZE = 15, TOP = 24; // DIGITS: the width of the column of weights, on either side
+const LONG = 30; // more lines of text seldom fit on a screen
+let words, gap; // the width of a column of words, and of what lies between
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
-let left, right, weights; // the lines of text, and the weights (head, then row by row)
-let sides, tokens; // the two lists of text, and the tokens in each
-const isShown = (head) => config.headVis[head];
-const shownHeads = () => [...config.headVis.keys()].filter(isShown);
+let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
+let columns, watched;
+const count = whole.shape[1], MEAN = count; // the mean of all heads has the index after the last
+const layers = view.include_layers;
+const heads = () => range(shown.length).filter((head) => shown[head]);
+const headColour = (head) => (head === MEAN ? textColour() : colourOf(head));
+const layerNow = () => layers[byId("layer").selectedIndex] ?? "mean";
+const place = () => ({ left: DIGITS + words, right: DIGITS + words + gap, top: TOP, step: ROW });
 
-function layOut() {
+function draw() {
+  const choice = choiceNow(), layer = byId("layer").selectedIndex, kept = watched?.kept;
   const width = widthOfPage();
-  BOXWIDTH = 0.26 * width;
-  MATRIX_WIDTH = width - 2 * (BOXWIDTH + DIGITS);
-  TEXT_TOP = 24;
-  return width;
-}
-
-function renderVis() {
-  const choice = choiceNow(), layer = byId("layer").selectedIndex;
-  const width = layOut();
+  words = 0.26 * width;
+  gap = width - 2 * (words + DIGITS);
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
-  weights = config.headVis.map((_, head) => weightsOf(choice, left, right, layer, head));
-  const height = Math.max(left.length, right.length) * BOXHEIGHT + TEXT_TOP + 4;
+  weights = shown.map((_, head) => weightsOf(choice, left, right, layer, head));
+  const height = Math.max(left.length, right.length) * ROW + TOP + 4;
   byId("vis").replaceChildren();
   // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
-  const start = Math.floor(DIGITS + BOXWIDTH) - 1;
-  [ink, inkOfOne] = [0, 1].map(() => addCanvas(Math.ceil(MATRIX_WIDTH) + 3, height));
+  const start = Math.floor(DIGITS + words) - 1;
+  [ink, inkOfOne] = [0, 1].map(() => addCanvas(byId("vis"), gap + 3, height));
   [ink, inkOfOne].forEach((one) => {
     one.canvas.style.left = `${start}px`;
-    one.translate(DIGITS - start, 0);
+    one.translate(-start, 0);
   });
-  const svg = d3.select("#vis").append("svg").attr("width", width).attr("height", height);
-  svg.attr("viewBox", `${-DIGITS} 0 ${width} ${height}`);
-  // The boxes behind a token's partners are paler than the lines, so that the text on them can be read.
-  const rows = weights.map((head) => left.map((_, row) =>
-    Array.from(head.subarray(row * right.length, (row + 1) * right.length), (weight) => 0.6 * weight ** exponent(1))));
-  renderText(svg, left.map((line) => line.text), true, rows, 0);
-  renderText(svg, right.map((line) => line.text), false, rows, MATRIX_WIDTH + BOXWIDTH);
-  fit(find("#left text, #right text"), BOXWIDTH - 10);
-  const heading = (text, x, anchor) =>
-    svg.append("text").classed("heading", true).attr("x", x).attr("y", 15).attr("text-anchor", anchor).text(text);
-  heading("query", BOXWIDTH - 7.5, "end");
-  heading("key", BOXWIDTH + MATRIX_WIDTH + 7.5, "start");
-  svg.append("g").attr("id", "digits");
-  updateAttention();
-  sides = find("#left, #right");
-  tokens = sides.map((side) => find(":scope > g:last-child > g", side));
-  watch(sides, tokens, [left, right], show, rest);
-  const { kept, now } = pointed;
-  if (kept && now.index < tokens[now.right].length) keep(tokens, now.right, now.index);
-  else letGo(sides, tokens);
+  const drawing = svg(byId("vis"), "svg", { width, height });
+  const at = { y: TOP, width: words, step: ROW, size: SIZE, room: 0.68 * words - 10 };
+  columns = [["left", left, DIGITS], ["right", right, DIGITS + words + gap]].map(([id, lines, x]) =>
+    drawColumn(drawing, id, lines, { x, ...at }));
+  const { left: begins, right: ends } = place();
+  svg(drawing, "text", { class: "heading", x: begins - 7.5, y: 15, "text-anchor": "end" }, "query");
+  svg(drawing, "text", { class: "heading", x: ends + 7.5, y: 15 }, "key");
+  svg(drawing, "g", { id: "digits" });
+  drawAll();
+  watched = watch(columns, [left, right], show, rest);
+  if (kept) watched.keep(kept);
 }
-
-const place = () => ({ left: BOXWIDTH, right: BOXWIDTH + MATRIX_WIDTH, top: TEXT_TOP, step: BOXHEIGHT });
-// Draw the lines of every head that is shown, in the order of the heads.
-function updateAttention() {
+function drawAll() {
   clear(ink);
-  const heads = shownHeads(), power = exponent(heads.length);
-  heads.forEach((head) => drawLines(ink, weights[head], right.length, headColors(head), power, place()));
+  const each = heads().map((head) => ({ weights: weights[head], colour: headColour(head) }));
+  drawLines(ink, each, right.length, exponent(each.length), place());
 }
 
 // --- the token that is pointed at
 
 function show(isLeft, index) {
-  const others = isLeft ? right : left;
-  const heads = shownHeads();
+  const others = isLeft ? right : left, on = heads();
   const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
-  const weightsAt = ([row, column]) => heads.map((head) => weights[head][row * right.length + column]);
+  const weightsAt = ([row, column]) => on.map((head) => weights[head][row * right.length + column]);
   ink.canvas.style.visibility = "hidden";
   clear(inkOfOne);
-  const inks = heads.map((head) => d3.rgb(headColors(head)));
-  ends.forEach((end) => drawTogether(inks, weightsAt(end), end));
-  const mean = ends.map((end) => d3.mean(weightsAt(end)));
-  const [x, anchor] = isLeft ? [2 * BOXWIDTH + MATRIX_WIDTH + 6, "start"] : [-6, "end"];
-  drawDigits(d3.select("#digits"), mean, x, anchor, (i) => TEXT_TOP + i * BOXHEIGHT + 15);
-  sayWeights((isLeft ? left : right)[index], isLeft, others, mean, headsInWords(heads));
+  ends.forEach((end) => drawTogether(on, weightsAt(end), end));
+  const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
+  const [x, anchor] = isLeft ? [2 * (DIGITS + words) + gap - 42, "start"] : [42, "end"];
+  drawDigits(byId("digits"), mean, x, anchor, (i) => TOP + i * ROW + SIZE);
+  drawBoxes(isLeft, on, ends.map(weightsAt));
+  const name = on.length > 1 ? `Layer ${layerNow()}, mean of the ${on.length} heads shown` : nameOfHead(layerNow(), on[0] === MEAN ? "mean" : on[0]);
+  sayWeights((isLeft ? left : right)[index], isLeft, others, mean, name);
+  if (others.length > LONG && watched?.kept) drawGathered(isLeft, index, others, mean);
 }
 // The lines of all heads from one token to another lie on one place. They are drawn as one, in the colour that they
 // make together: a twelfth of the time. Of one token there are so few that each has its full strength.
-function drawTogether(inks, weights, [row, column]) {
+function drawTogether(on, weights, [row, column]) {
   let opacity = 0;
   const colour = [0, 0, 0];
-  inks.forEach(({ r, g, b }, i) => {
-    const own = weights[i] ** exponent(1);
+  strongest(weights, on.length).reverse().forEach((i) => {
+    const own = weights[i] ** exponent(1), hue = headColour(on[i]);
     opacity += own * (1 - opacity);
-    [r, g, b].forEach((level, part) => (colour[part] += (level - colour[part]) * (own / opacity || 0)));
+    [1, 3, 5].forEach((at, part) => (colour[part] += (parseInt(hue.slice(at, at + 2), 16) - colour[part]) * (own / opacity || 0)));
   });
   inkOfOne.strokeStyle = `rgb(${colour})`;
   drawLine(inkOfOne, opacity, row, column, place());
 }
-function headsInWords(heads) {
-  if (heads.length > 1) return `mean of the ${heads.length} heads shown`;
-  return heads[0] === config.nHeads ? `mean of all ${config.nHeads} heads` : `head index ${heads[0]}`;
+// Beside each of a token's partners a row of boxes, one for each head.
+function drawBoxes(isLeft, on, all) {
+  find(".boxes").forEach((part) => part.remove());
+  const group = svg(columns[0].parentNode, "g", { class: "boxes" });
+  const wide = 0.3 * words, width = wide / on.length, x = isLeft ? DIGITS + 2 * words + gap - wide : DIGITS;
+  all.forEach((weights, row) => weights.forEach((weight, i) => svg(group, "rect", {
+    x: x + i * width, y: TOP + row * ROW + 2, width, height: ROW - 4, fill: headColour(on[i]), opacity: weight ** exponent(1),
+  })));
+}
+// Beside a kept token of a long text, what it attends to most: so that both are on one screen.
+function drawGathered(isLeft, index, others, mean) {
+  find("#gathered").forEach((part) => part.remove());
+  const best = strongest(mean, 12).filter((i) => mean[i] >= 0.005).sort((a, b) => a - b);
+  const box = document.createElement("div");
+  box.id = "gathered";
+  box.append(...best.map((i) => {
+    const line = document.createElement("div");
+    line.textContent = `${mean[i].toFixed(2)} ${isolate(others[i].text)}`;
+    line.title = nameOf(others[i]);
+    return line;
+  }));
+  byId("vis").append(box);
+  const top = TOP + (index + 0.5) * ROW - box.offsetHeight / 2;
+  box.style.top = `${clamp(top, 0, byId("vis").offsetHeight - box.offsetHeight)}px`;
+  box.style.left = `${isLeft ? DIGITS + words + 12 : DIGITS + words + gap - 12 - box.offsetWidth}px`;
 }
 function rest() {
   ink.canvas.style.visibility = "visible";
   inkOfOne.clearRect(-99, 0, 1e5, 1e5);
-  d3.select("#digits").selectAll("text").remove();
+  byId("digits").replaceChildren();
+  find(".boxes, #gathered").forEach((part) => part.remove());
   say(HINT);
 }
 
 // --- the heads
 
-function drawCheckboxes() {
-  const squares = config.headVis.map((_, head) => `<button>${head === config.nHeads ? "mean" : head}</button>`);
-  const row = `<div id=heads role=group aria-label=Heads>${squares.join("")}</div>`;
-  byId("vis").insertAdjacentHTML("beforebegin", row);
+function drawSquares() {
+  const names = shown.map((_, head) => `<button>${head === MEAN ? "mean" : head}</button>`);
+  byId("vis").insertAdjacentHTML("beforebegin", `<div id=heads role=group aria-label=Heads>${names.join("")}</div>`);
   const buttons = find("#heads button");
-  const name = (_, head) =>
-    head === config.nHeads
-      ? "Mean of all heads. Space or Enter shows it alone, or all heads."
-      : `Head index ${head}. Space shows or hides it, Enter shows it alone.`;
+  const name = (_, head) => head === MEAN
+    ? "Mean of all heads. Space or Enter shows it alone, or all heads."
+    : `Head ${head}. Space shows or hides it, Enter shows it alone.`;
   const press = (head, alone) => {
     choose(head, alone);
-    updateCheckboxes(buttons);
-    updateAttention();
-    if (pointed.kept) keep(tokens, pointed.now.right, pointed.now.index);
+    markSquares();
+    drawAll();
+    if (watched.kept) watched.keep(watched.kept);
   };
   reach(buttons, name, (_, head) => ({ press: (key) => press(head, key === "Enter") }));
   let before; // the two clicks of a double click undo each other, or not
   buttons.forEach((button, head) => {
     button.onclick = ({ detail }) => {
-      if (detail < 2) before = [...config.headVis];
+      if (detail < 2) before = [...shown];
       press(head, false);
     };
     button.ondblclick = () => {
-      config.headVis = before;
+      shown = before;
       press(head, true);
     };
   });
-  updateCheckboxes(buttons);
+  markSquares();
 }
 function choose(head, alone) {
-  const onlyThis = isShown(head) && activeHeads() === 1;
-  const all = config.headVis.map((_, i) => i !== config.nHeads);
-  if (alone || head === config.nHeads) {
-    config.headVis = onlyThis ? all : config.headVis.map((_, i) => i === head);
+  const onlyThis = shown[head] && heads().length === 1;
+  if (alone || head === MEAN) {
+    shown = shown.map((_, i) => (onlyThis ? i !== MEAN : i === head));
   } else if (!onlyThis) {
-    config.headVis[head] = !config.headVis[head];
-    config.headVis[config.nHeads] = false;
+    shown[head] = !shown[head];
+    if (count > 1) shown[MEAN] = false;
   }
 }
-function updateCheckboxes(buttons) {
-  buttons.forEach((button, head) => {
-    button.setAttribute("aria-pressed", isShown(head));
-    button.style.setProperty("--colour", headColors(head));
+function markSquares() {
+  find("#heads button").forEach((button, head) => {
+    button.setAttribute("aria-pressed", shown[head]);
+    button.style.setProperty("--colour", headColour(head));
   });
 }
+// Faint lines of two heads may look alike: the status line names the head of the line under the pointer, and its square
+// is marked.
+function nameLine({ clientX, clientY }) {
+  const box = byId("vis").getBoundingClientRect(), { left: begins, right: ends } = place();
+  const along = (clientX - box.left - begins) / (ends - begins), y = (clientY - box.top - TOP) / ROW - 0.5;
+  let best = null;
+  if (along > 0 && along < 1 && !watched.kept) {
+    left.forEach((_, row) => right.forEach((_, column) => {
+      if (Math.abs(row + along * (column - row) - y) * ROW > 2) return;
+      for (const head of heads()) {
+        const weight = weights[head][row * right.length + column];
+        if (weight >= 0.005 && weight > (best?.weight ?? 0)) best = { weight, head, row, column };
+      }
+    }));
+  }
+  find("#heads button").forEach((button, head) => button.classList.toggle("named", head === best?.head));
+  if (!best) return byId("digits").childNodes.length || say(HINT);
+  const name = nameOfHead(layerNow(), best.head === MEAN ? "mean" : best.head);
+  return say(`${name}: ${isolate(left[best.row].text)} to ${isolate(right[best.column].text)} ${best.weight.toFixed(2)}`);
+}
 
-headColors = (head) => (head === config.nHeads ? textColour() : colourOf(head));
-const layers = view.include_layers.map((layer) => [layer, layer]);
-fillMenu("layer", layers.length > 1 ? [...layers, [-1, "mean"]] : layers, view.layer);
-config.nHeads = whole.shape[1];
-config.headVis = d3.range(config.nHeads).map((head) => view.heads.includes(head));
-if (config.nHeads > 1) config.headVis.push(false); // the mean of all heads
-drawCheckboxes();
-find("#layer, #filter").forEach((menu) => menu.addEventListener("change", () => {
-  if (menu.id === "filter") letGo(sides, tokens);
-  renderVis();
-}));
-document.addEventListener("keydown", (event) => event.key === "Escape" && letGo(sides, tokens));
-onChange((what) => {
-  if (what === "words" || what === "hide") letGo(sides, tokens);
-  if (what === "ground") updateCheckboxes(find("#heads button"));
-  renderVis();
+begin(() => {
+  fillMenu("layer", [...layers.map((layer) => [layer, layer]), ...(layers.length > 1 ? [["mean", "mean"]] : [])], view.layer);
+  shown = range(count).map((head) => view.heads.includes(head));
+  if (count > 1) shown.push(false);
+  drawSquares();
+  find("#layer, #filter").forEach((menu) => menu.addEventListener("change", () => {
+    if (menu.id === "filter") watched.keep(null);
+    draw();
+  }));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && watched.keep(null));
+  byId("vis").addEventListener("mousemove", nameLine);
+  onChange((what) => {
+    if (["words", "hide", "first"].includes(what)) watched.keep(null);
+    if (what === "ground") markSquares();
+    draw();
+  });
+  draw();
 });
-renderVis();

@@ -1,150 +1,166 @@
-// Runs at the end of bertviz's model_view.js, in the same function: what is defined here replaces what bertviz defines.
-// bertviz lays out the grid and the picture that a click opens. The lines of both are drawn on canvases: those of the
-// grid beneath bertviz's drawing, those of the opened picture above it.
+// The model view: a small picture of each head in a grid, and beside it the one that is opened.
 
-const DIGITS = 44; // the width of the column of weights, on either side of the opened picture
-let AXIS; // the width of the labels before the rows, and above the columns
+const AXIS = 38, EDGE = 5; // the width of the numbers before the rows; the room around a small picture
+const SIDE = 340, NARROW = 760; // the width of what stands beside the grid; of a page where it stands below
+const DIGITS = 44, ROW = 18, SIZE = 13; // of the opened picture
 let left, right; // the lines of text
-let pictures; // the small pictures, row by row
-let opened = null; // {row, column, ink, sides, tokens}: which is opened, and what was drawn for it
-const weightsAt = ({ row, column }) => weightsOf(choiceNow(), left, right, row, column);
+let layers, heads; // the rows and columns: layers and heads, and "mean"
+// The size of a small picture; the step from a token to the next in it; how many tokens make one line there, how wide a
+// line is, and how much paler than its weight: as in a larger picture that is shrunk.
+let cell;
+let opened = null; // {row, column, watched}
+const weightsAt = (row, column) => weightsOf(choiceNow(), left, right, row, column);
+const rowColour = (row) => (layers[row] === "mean" ? textColour() : colourOf(layers[row]));
+const name = (row, column) => nameOfHead(layers[row], heads[column]);
+const frameOf = (row, column) => find("#grid .frame")[row * heads.length + column];
 
+// As `grid_cell` of pictures.py.
+function layOut() {
+  const width = widthOfPage(), beside = width >= NARROW, total = Math.max(view.total_heads, heads.length);
+  const longest = Math.max(left.length, right.length);
+  const room = width - AXIS - (beside ? SIDE : 0);
+  let step = 84 / total, wide = Math.floor(room / total), height = longest * step + 2 * EDGE;
+  if (ticked("compact")) {
+    height = Math.min(height, clamp(Math.floor(760 / layers.length), 18, 200));
+    wide = Math.min(wide, Math.max(44, Math.round(2.2 * height)));
+    step = (height - (height < 40 ? 4 : 2 * EDGE)) / longest;
+  }
+  const bin = Math.max(1, Math.ceil(1 / step));
+  const line = Math.min(view.line, Math.max(1, step * bin));
+  cell = { width: wide, height, step, bin, line, thin: Math.min(1, (0.6 * step) / line) };
+  byId("vis").classList.toggle("beside", beside);
+  byId("grid").style.maxHeight = `${beside ? 840 : 440}px`;
+}
 function draw() {
-  const again = opened && [opened.row, opened.column];
+  const again = opened && [opened.row, opened.column], kept = opened?.watched.kept;
   close();
-  DIV_WIDTH = widthOfPage();
   [left, right] = ["left", "right"].map((side) => linesOf(choiceNow(), side));
   const mean = ticked("mean") ? ["mean"] : [];
-  HEADING_PADDING = ticked("mean") ? 24 : 5; // the word is wider than an index
-  AXIS = HEADING_TEXT_SIZE + HEADING_PADDING + TEXT_SIZE + TEXT_PADDING;
-  config.layers = [...view.include_layers, ...mean];
-  config.heads = [...view.include_heads, ...mean];
-  config.totalHeads = Math.max(view.total_heads, config.heads.length);
-  config.mode = view.display_mode;
-  config.filter = 0;
-  const attn = config.layers.map((_, row) => config.heads.map((_, column) => ({ row, column })));
-  config.attention = [{ left_text: left.map(({ text }) => text), right_text: right.map(({ text }) => text), attn }];
-  render();
-  drawGrid();
-  nameParts();
-  const [row, column] = again || [];
-  if (row < config.layers.length && column < config.heads.length) send(pictureOf(row, column), "click");
-}
-// The frame of a small picture, and above it what takes the click.
-function renderThumbnailAttn(x, y, at, row, column) {
-  const group = config.svg.append("g");
-  const box = () => group.append("rect").attr("x", x).attr("y", y)
-    .attr("width", config.thumbnailWidth).attr("height", config.thumbnailHeight).attr("fill", "transparent");
-  box().classed("frame", true).attr("stroke", getLayerColor(row)).attr("stroke-width", 2).attr("stroke-opacity", 0);
-  box().style("cursor", "pointer").on("click", () => {
-    const again = opened && opened.row === row && opened.column === column;
-    close();
-    if (!again) renderDetail(at, row, column, group);
-  });
-}
-function drawGrid() {
-  const ink = addCanvas(DIV_WIDTH, config.divHeight);
-  clear(ink);
-  byId("vis").prepend(ink.canvas);
-  const { thumbnailWidth: width, thumbnailHeight: height, thumbnailBoxHeight: step } = config;
-  for (const { row, column } of config.attn.flat()) {
-    const [x, y] = [AXIS + column * width + THUMBNAIL_PADDING, AXIS + row * height + THUMBNAIL_PADDING];
-    const place = { left: x, right: x + width - 14, top: y, step };
-    drawLines(ink, weightsAt({ row, column }), right.length, getLayerColor(row), exponent(1), place);
+  layers = [...view.include_layers, ...mean];
+  heads = [...view.include_heads, ...mean];
+  layOut();
+  const [width, height] = [AXIS + heads.length * cell.width, layers.length * cell.height];
+  byId("rows").replaceChildren();
+  byId("rows").style.width = byId("columns").style.width = `${width}px`;
+  byId("columns").innerHTML = heads.map((head, i) => `<span style="left:${AXIS + i * cell.width}px;width:${cell.width}px">${head}</span>`).join("");
+  drawGrid(addCanvas(byId("rows"), width, height));
+  const drawing = svg(byId("rows"), "svg", { width, height });
+  layers.forEach((layer, row) => svg(drawing, "text", { x: AXIS - 4, y: (row + 0.5) * cell.height + 5, "text-anchor": "end" }, layer));
+  const frames = layers.flatMap((_, row) => heads.map((_, column) => svg(drawing, "rect", {
+    class: "frame", x: AXIS + column * cell.width, y: row * cell.height, width: cell.width, height: cell.height, stroke: rowColour(row),
+  })));
+  const at = (i) => [Math.floor(i / heads.length), i % heads.length];
+  reach(frames, (_, i) => `${name(...at(i))}. Enter opens or closes it.`, (_, i) => ({ press: () => toggle(...at(i)) }), heads.length);
+  frames.forEach((frame, i) => Object.assign(frame, {
+    onclick: () => toggle(...at(i)),
+    onmouseenter: () => opened || sayStrongest(...at(i)),
+    onfocus: () => opened || sayStrongest(...at(i)),
+  }));
+  if (again && again[0] < layers.length && again[1] < heads.length) {
+    toggle(...again);
+    if (kept) opened.watched.keep(kept);
+  } else {
+    say("Click a head to open it.");
   }
 }
-// Nothing may cover the lines beneath.
-function getBackgroundColor() {
-  return "transparent";
+function drawGrid(ink) {
+  clear(ink);
+  ink.lineWidth = cell.line;
+  const { bin, step, width, height, thin } = cell, [rows, columns] = [left, right].map((lines) => Math.ceil(lines.length / bin));
+  const power = exponent(1), inner = step * Math.max(left.length, right.length);
+  layers.forEach((_, row) => heads.forEach((_, column) => {
+    let weights = weightsAt(row, column);
+    if (thin < 1) weights = together(weights, rows, columns, power);
+    const x = AXIS + column * width + EDGE;
+    const place = { left: x, right: x + width - 2 * EDGE - 4, top: row * height + (height - inner) / 2, step: step * bin };
+    drawLines(ink, [{ weights, colour: rowColour(row) }], columns, thin < 1 ? 1 : power, place);
+  }));
 }
-function getLayerColor(row) {
-  return config.layers[row] === "mean" ? textColour() : colourOf(config.layers[row]);
+// Lines that would lie within a pixel are drawn as one, as opaque as they are together.
+function together(weights, rows, columns, power) {
+  const through = new Float32Array(rows * columns).fill(1);
+  for (let q = 0, i = 0; q < left.length; q++) {
+    for (let k = 0; k < right.length; k++, i++) {
+      through[Math.floor(q / cell.bin) * columns + Math.floor(k / cell.bin)] *= 1 - cell.thin * Math.min(1, weights[i] ** power);
+    }
+  }
+  return through.map((part) => 1 - part);
+}
+// Of a head that is pointed at: which key gets most, over all queries.
+function sayStrongest(row, column) {
+  const weights = weightsAt(row, column);
+  const shares = right.map((_, k) => sum(left.map((_, q) => weights[q * right.length + k])) / left.length);
+  const [best] = strongest(shares, 1);
+  say(`${name(row, column)}: of all keys ${isolate(right[best].text)} gets most, ${shares[best].toFixed(2)} of a query's weight on average. A click opens the head.`);
 }
 
 // --- the picture that a click opens
 
-function renderDetail(at, row, column, group) {
-  group.select(".frame").attr("stroke-opacity", 0.8);
-  DETAIL_WIDTH = Math.min(2 * DIGITS + 300, DIV_WIDTH - 2);
-  DETAIL_ATTENTION_WIDTH = DETAIL_WIDTH - 2 * (DIGITS + DETAIL_BOX_WIDTH);
-  const start = AXIS + column * config.thumbnailWidth;
-  const beside = [start + 0.8 * config.thumbnailWidth + 5, start - DETAIL_WIDTH + 13];
-  const x = beside.find((x) => x > 0 && x + DETAIL_WIDTH <= DIV_WIDTH) ?? DIV_WIDTH - DETAIL_WIDTH - 1;
-  const y = Math.max(1, Math.min(row * config.thumbnailHeight + 25, config.divHeight - 3 - config.detailHeight));
-  const top = y + DETAIL_PADDING + DETAIL_HEADING_HEIGHT;
-  renderDetailFrame(x, y, row);
-  renderDetailHeading(x, y + DETAIL_PADDING, row, column);
-  const attention = x + DIGITS + DETAIL_BOX_WIDTH;
-  renderDetailText(config.leftText, "leftText", x + DIGITS, top);
-  renderDetailText(config.rightText, "rightText", attention + DETAIL_ATTENTION_WIDTH, top);
-  config.svg.append("g").attr("id", "digits").classed("detail", true);
-  const sides = find("g.detail").slice(0, 2);
-  const tokens = sides.map((side) => find(":scope > g", side));
-  fit(find("g.detail .token"), DETAIL_BOX_WIDTH - 4);
-  const ink = addCanvas(DIV_WIDTH, config.divHeight);
-  const place = { left: attention, right: attention + DETAIL_ATTENTION_WIDTH, top, step: DETAIL_BOX_HEIGHT };
-  const weights = weightsAt(at);
+function toggle(row, column) {
+  const again = opened && opened.row === row && opened.column === column;
+  close();
+  if (!again) open(row, column);
+}
+function open(row, column) {
+  const frame = frameOf(row, column), width = clamp(byId("side").clientWidth - 26, 270, 480);
+  frame.classList.add("opened");
+  const card = byId("card");
+  card.innerHTML = `<h2>${name(row, column)} <button aria-label="Close ${name(row, column)}">×</button></h2>`;
+  card.hidden = false;
+  card.style.borderColor = rowColour(row);
+  card.querySelector("button").onclick = close;
+  const height = Math.max(left.length, right.length) * ROW + 4, words = 0.26 * width - 4;
+  const inside = card.appendChild(document.createElement("div"));
+  inside.id = "detail";
+  const begins = DIGITS + words, ends = width - begins;
+  const place = { left: begins, right: ends, top: 0, step: ROW };
+  const ink = addCanvas(inside, width, height), drawing = svg(inside, "svg", { width, height });
+  const columns = [["left", left, DIGITS], ["right", right, ends]].map(([id, lines, x]) =>
+    drawColumn(drawing, id, lines, { x, y: 0, width: words, step: ROW, size: SIZE }));
+  const digits = svg(drawing, "g", { id: "digits" });
+  const weights = weightsAt(row, column), colour = rowColour(row), power = exponent(1);
   const show = (isLeft, index) => {
     const others = isLeft ? right : left;
     const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
     const shown = ends.map(([query, key]) => weights[query * right.length + key]);
-    ink.clearRect(0, 0, 1e5, 1e5);
-    ends.forEach((end, i) => drawLine(ink, shown[i] ** exponent(1), ...end, place));
-    const [edge, anchor] = isLeft ? [x + DETAIL_WIDTH - DIGITS + 4, "start"] : [x + DIGITS - 4, "end"];
-    drawDigits(d3.select("#digits"), shown, edge, anchor, (i) => top + i * DETAIL_BOX_HEIGHT + 13);
-    tokens.forEach((list, side) => list.forEach((token, i) => token.classList.toggle("now", side !== +isLeft && i === index)));
-    sayWeights((isLeft ? left : right)[index], isLeft, others, shown, titleOf(row, column));
+    clear(ink);
+    ink.strokeStyle = colour;
+    ends.forEach((end, i) => drawLine(ink, shown[i] ** power, ...end, place));
+    const [x, anchor] = isLeft ? [width - DIGITS + 4, "start"] : [DIGITS - 4, "end"];
+    drawDigits(digits, shown, x, anchor, (i) => i * ROW + SIZE);
+    sayWeights((isLeft ? left : right)[index], isLeft, others, shown, name(row, column));
   };
   const rest = () => {
-    ink.clearRect(0, 0, 1e5, 1e5);
-    drawLines(ink, weights, right.length, getLayerColor(row), exponent(1), place);
-    d3.select("#digits").selectAll("text").remove();
-    find(".now").forEach((token) => token.classList.remove("now"));
+    clear(ink);
+    drawLines(ink, [{ weights, colour }], right.length, power, place);
+    digits.replaceChildren();
     say(HINT);
   };
-  watch(sides, tokens, [left, right], show, rest);
-  config.svg.select("rect.detail").on("click", close);
-  opened = { row, column, ink, sides, tokens };
-  rest();
+  opened = { row, column, watched: watch(columns, [left, right], show, rest) };
 }
-// What `watch` does here.
-function highlightSelection() {}
-function unhighlightSelection() {}
-const named = (what, index) => (index === "mean" ? `mean of the ${what}s` : `${what} index ${index}`);
-const titleOf = (row, column) => `${named("layer", config.layers[row])}, ${named("head", config.heads[column])}`;
 function close() {
   if (!opened) return;
-  letGo(opened.sides, opened.tokens);
-  opened.ink.canvas.remove();
-  config.svg.selectAll(".detail").remove();
-  config.svg.selectAll(".frame").attr("stroke-opacity", 0);
+  byId("card").replaceChildren();
+  byId("card").hidden = true;
+  find(".opened").forEach((frame) => frame.classList.remove("opened"));
   opened = null;
   say("");
 }
-const pictureOf = (row, column) => pictures[row * config.heads.length + column];
-function nameParts() {
-  const [svg] = find("#vis > svg");
-  const labels = find(":scope > text", svg);
-  labels.forEach((text) => (text.textContent = text.textContent.replace(/^(Head|Layer)s$/, "$1 (index)")));
-  fit(labels.filter((text) => text.hasAttribute("transform")), config.divHeight - AXIS);
-  pictures = find(":scope > g > rect:last-of-type", svg);
-  const name = (_, i) => {
-    const title = titleOf(Math.floor(i / config.heads.length), i % config.heads.length);
-    return `${title[0].toUpperCase()}${title.slice(1)}. Enter opens or closes it.`;
-  };
-  reach(pictures, name, (picture) => ({ press: () => send(picture, "click") }), config.heads.length);
-}
 
-config.rootDivId = "view";
-find("#filter").forEach((menu) => menu.addEventListener("change", draw));
-document.addEventListener("keydown", ({ key }) => {
-  if (key !== "Escape" || !opened) return;
-  if (pointed.kept) {
-    letGo(opened.sides, opened.tokens);
-    return;
-  }
-  pictureOf(opened.row, opened.column).focus();
-  close();
+begin(() => {
+  byId("vis").innerHTML = "<div id=grid><p id=axes>Head →, layer ↓</p><div id=columns aria-hidden=true></div><div id=rows></div></div><div id=side><div id=card hidden></div></div>";
+  byId("side").prepend(byId("said"), byId("note"));
+  byId("compact").checked = view.compact;
+  find("#filter").forEach((menu) => menu.addEventListener("change", draw));
+  document.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !opened) return;
+    if (opened.watched.kept) {
+      opened.watched.keep(null);
+      return;
+    }
+    frameOf(opened.row, opened.column).focus();
+    close();
+  });
+  onChange(draw);
+  draw();
 });
-onChange(draw);
-draw();

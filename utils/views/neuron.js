@@ -1,6 +1,28 @@
 // Runs at the end of bertviz's neuron_view.js, in the same function: what is defined here replaces what bertviz defines.
 
-const of = (numbers) => numbers[config.layer][config.head]; // of the head that is shown
+// The lines of text that are shown, and what belongs to them: vectors (line, dimension) and weights (query, key). With
+// "Words" a line has the pieces of a word as long as the view is closed: opened, each piece has a vector of its own.
+let left, right, shown;
+const panelNow = () => choiceNow().whole;
+const here = () => [config.layer, config.head];
+const nameNow = () => nameOfHead(panelNow().layers[config.layer], panelNow().heads[config.head]);
+function read() {
+  const choice = choiceNow(), panel = choice.whole, joined = ticked("words") && !config.expanded;
+  [left, right] = ["left", "right"].map((side) => linesOf(choice, side, joined));
+  const rowOf = (query) => panel.weightsOf(...here(), query);
+  const flat = gather(new Float64Array(left.length * right.length), rowOf, left, right, hiddenOf(choice, "right"));
+  shown = {
+    left_text: left.map(({ text }) => text),
+    right_text: right.map(({ text }) => text),
+    queries: left.map(({ pieces }) => panel.queries(...here(), pieces[0])),
+    keys: right.map(({ pieces }) => keyOf(panel, ...here(), pieces[0])),
+    weights: left.map((_, row) => Array.from(flat.subarray(row * right.length, (row + 1) * right.length))),
+  };
+  config.attention = [{ ...shown, attn: { [config.layer]: { [config.head]: shown.weights } } }];
+  config.filter = 0;
+}
+const isHidden = (row, column) => masked(panelNow(), ...here(), left[row].pieces[0], right[column].pieces[0]);
+const digits = (weight) => weight.toFixed(view.decimals);
 
 // ---- where the columns are
 
@@ -20,16 +42,16 @@ function layOut() {
   PRODUCT = KEYS + MATRIX_WIDTH + PADDING_WIDTH;
   SCORE = PRODUCT + MATRIX_WIDTH + PADDING_WIDTH;
   RIGHT = SCORE + BOXHEIGHT + PADDING_WIDTH + FAR();
-  return [width, BOXWIDTH + ATTENTION_WIDTH + PADDING_WIDTH + 185];
+  return [width, 2 * BOXWIDTH + ATTENTION_WIDTH + PADDING_WIDTH + 70];
 }
 function render() {
   config.mode = view.display_mode;
   config.widths = layOut();
-  const panel = choiceNow();
+  read();
   byId("vis").replaceChildren();
   const svg = d3.select("#vis").append("svg").attr("width", "100%");
-  renderVisExpanded(svg, panel.left_text, panel.right_text, of(panel.queries), of(panel.keys));
-  renderVisCollapsed(svg, panel.left_text, panel.right_text);
+  renderVisExpanded(svg, shown.left_text, shown.right_text, shown.queries, shown.keys);
+  renderVisCollapsed(svg, shown.left_text, shown.right_text);
   dress(svg);
   show();
 }
@@ -48,12 +70,9 @@ function write(group, name, texts, x, y, anchor, size = 12) {
 
 function dress(svg) {
   const [open, closed] = ["#expanded", "#collapsed"].map((group) => svg.select(group));
-  const { name, right_text: right, left_text: left } = choiceNow();
-  const size = config.vectorSize;
-  const where = [`layer ${config.layer}, head ${config.head}`, name === "All" ? "(index)" : `(index), ${name.replace(/Sentence /g, "")}`];
-  const [first, second] = isNarrow() ? where[0].split(", ") : where;
-  write(svg, "where", [first], 2, 18, "start", 13);
-  write(svg, "where", [second], 2, 36, "start", isNarrow() ? 13 : 11);
+  const { name } = choiceNow(), size = config.vectorSize;
+  write(svg, "where", [nameNow()], 2, 18, "start", 13);
+  write(svg, "where", [name === "All" ? "" : name.replace(/Sentence /g, "")], 2, 36, "start", 11);
 
   open.select("#rightText").attr("transform", `translate(${FAR()})`);
   open.selectAll("#hlines3").attr("transform", "translate(44)");
@@ -66,7 +85,11 @@ function dress(svg) {
   write(open, "score", right.map(() => ""), SCORE + 29, ROW, "start");
   write(open, "weight", right.map(() => ""), RIGHT - 5.5, ROW, "end");
   write(open, "masked", right.map(() => "masked"), PRODUCT + MATRIX_WIDTH / 2, ROW, "middle").style("opacity", 0);
-  write(closed, "weight", right.map(() => ""), config.widths[1] - 60, ROW, "start");
+  write(closed, "weight", right.map(() => ""), config.widths[1] - 66, ROW, "start");
+  const ends = [BOXWIDTH - 8, BOXWIDTH + ATTENTION_WIDTH + PADDING_WIDTH + 8];
+  write(closed, "columns", ["query"], ends[0], 34, "end", 13).style("font-style", "italic");
+  write(closed, "columns", ["key"], ends[1], 34, "start", 13).style("font-style", "italic");
+  closed.selectAll(".attn-line-group line").attr("stroke-opacity", (weight) => weight ** exponent(1));
   const line = open.append("g").attr("class", "dimension").style("pointer-events", "none").style("opacity", 0);
   line.selectAll("rect").data([[QUERIES, left], [KEYS, right], [PRODUCT, right]]).enter().append("rect")
     .attr("y", HEADING_HEIGHT - 2).attr("height", ([, tokens]) => tokens.length * BOXHEIGHT)
@@ -92,16 +115,16 @@ function renderHeadingsExpanded(svg) {
 
 // bertviz draws these for every query token, and shows those of one. Here they are drawn for that one.
 function renderHorizLines(svg, id, start, end) {
-  svg.append("g").attr("id", id).selectAll("line").data(choiceNow().right_text).enter().append("line")
+  svg.append("g").attr("id", id).selectAll("line").data(right).enter().append("line")
     .attr("x1", start).attr("x2", end).attr("y1", (_, row) => middle(row)).attr("y2", (_, row) => middle(row))
     .call(connect);
 }
 function renderQueryKeyLines(svg, start, end) {
-  svg.append("g").attr("id", "qk-lines").selectAll("path").data(choiceNow().right_text).enter().append("path")
+  svg.append("g").attr("id", "qk-lines").selectAll("path").data(right).enter().append("path")
     .attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`).attr("fill", "none").call(connect);
 }
 function renderVectorHighlights(svg, id, start) {
-  svg.append("g").attr("id", id).selectAll("rect").data(choiceNow().right_text).enter().append("rect")
+  svg.append("g").attr("id", id).selectAll("rect").data(right).enter().append("rect")
     .attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
     .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5).attr("fill", "none").call(connect);
 }
@@ -113,7 +136,7 @@ function connect(lines) {
 }
 function drawConnectors(svg, row, weights) {
   CONNECTORS.forEach((id) => svg.select(id).selectAll("*")
-    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column]) : 0)));
+    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column] ** exponent(1)) : 0)));
   svg.select("#qk-lines").selectAll("path").attr("d", function (_, column) {
     const [start, elbow, end] = this.dataset.ends.split(",");
     return `M${start},${middle(row)}H${elbow}V${middle(column)}H${end}`;
@@ -122,23 +145,24 @@ function drawConnectors(svg, row, weights) {
 
 // What is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias".
 function formula(size) {
-  const { scale, softcap, tables } = choiceNow().whole;
-  const isBias = (number) => number !== 0 && number > -1e38;
+  const panel = panelNow(), { scale, softcap } = panel;
+  const rows = panel.addedRow ? panel.left_text.map((_, row) => panel.addedRow(panel.added_of[config.layer], config.head, row)) : [];
+  const isBias = (row) => row.some((number) => number !== 0 && number > -1e38);
   return [
     scale ? `× ${+scale[config.layer].toPrecision(3)}` : `/ √${size}`,
     softcap ? `within ±${softcap}` : "",
-    tables?.flat(3).some(isBias) ? "+ bias" : "",
+    rows.some(isBias) ? "+ bias" : "",
   ].join(" ");
 }
 
 function showComputation(svg, row) {
-  const panel = choiceNow(), where = [panel, config.layer, config.head, row];
-  const query = of(panel.queries)[row], keys = of(panel.keys), weights = of(panel.attn)[row];
-  const scores = scoresOf(...where);
-  const hidden = keys.map((_, column) => masked(...where, column));
-  updateVectors(svg, "product", keys.map((key) => key.map((number, i) => number * query[i])));
+  const query = shown.queries[row], weights = shown.weights[row], power = exponent(1);
+  const all = scoresOf(panelNow(), ...here(), left[row].pieces[0]);
+  const scores = right.map(({ pieces }) => all[pieces[0]]);
+  const hidden = right.map((_, column) => isHidden(row, column));
+  updateVectors(svg, "product", shown.keys.map((key) => key.map((number, i) => number * query[i])));
   updateDotProducts(svg, scores.map((score, column) => (hidden[column] ? 0 : score)));
-  updateTextAttention(svg, weights);
+  updateTextAttention(svg, weights.map((weight) => weight ** power));
   drawConnectors(svg, row, weights);
   svg.select("#placeholder").style("opacity", 0);
   const seen = (_, column) => (hidden[column] ? 0 : 1);
@@ -146,11 +170,13 @@ function showComputation(svg, row) {
   svg.selectAll(".dotproduct").style("opacity", seen);
   svg.selectAll(".masked text").style("opacity", (_, column) => (hidden[column] ? 0.6 : 0));
   svg.selectAll(".score text").text((_, column) => (hidden[column] ? "" : short(scores[column])));
-  svg.selectAll(".weight text").text((_, column) => weights[column].toFixed(3));
+  const isClosed = svg.attr("id") === "collapsed";
+  svg.selectAll(".weight text").text((_, column) => (isClosed && hidden[column] ? "masked" : digits(weights[column])));
 }
 
 // ---- choosing: pointing at a token shows its weights, a click keeps it, Escape lets go
 
+const OPENS = "Point at a query to see its weights in digits. A click keeps it, Escape lets go; its ⊕ opens the vectors that make them.";
 let kept = view.chosen;
 const svgs = () => ["#expanded", "#collapsed"].map((group) => d3.select(group));
 function light(row) {
@@ -168,7 +194,7 @@ function light(row) {
     }
   });
   svgs().forEach((svg) => svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept));
-  say(row === null ? HINT : strongest(row));
+  say(row === null ? OPENS : told(row));
 }
 function choose(tokens) {
   tokens.on("mouseover", (_, row) => light(row)).on("mouseleave", () => light(kept));
@@ -180,33 +206,42 @@ function keep(row) {
   light(row);
 }
 function show() {
-  const width = config.widths[config.expanded ? 0 : 1];
-  const most = Math.max(...view.attention.map((panel) => Math.max(panel.left_text.length, panel.right_text.length)));
-  d3.select("#vis > svg").attr("viewBox", `0 0 ${width} ${most * BOXHEIGHT + HEADING_HEIGHT + 8}`)
+  const width = config.widths[config.expanded ? 0 : 1], rows = Math.max(left.length, right.length);
+  d3.select("#vis > svg").attr("viewBox", `0 0 ${width} ${rows * BOXHEIGHT + HEADING_HEIGHT + 8}`)
     .style("max-width", `${width}px`);
   d3.select("#expanded").attr("visibility", config.expanded ? "visible" : "hidden");
   d3.select("#collapsed").attr("visibility", config.expanded ? "hidden" : "visible");
   light(config.index ?? kept);
 }
 // The plus and the minus beside a token of bertviz's call these two.
+function turn() {
+  if (!ticked("words")) return show();
+  // Opened, the first piece of the chosen word is chosen; closed, the word of the chosen piece.
+  const chosen = config.index === null ? null : left[config.index].pieces[0];
+  read();
+  const found = left.findIndex(({ pieces }) => pieces.includes(chosen));
+  config.index = kept = found < 0 ? null : found;
+  return render();
+}
 function showExpanded() {
-  show();
+  turn();
 }
 function showCollapsed() {
-  show();
+  turn();
 }
 document.addEventListener("keydown", (event) => event.key === "Escape" && keep(null));
 
 function reachTokens(tokens, others) {
   const keys = "Enter shows or hides its vectors. The space bar keeps it, Escape lets go. Left and right: dimensions.";
-  reach(tokens, (part, index) => `${part.textContent || "empty"}, index ${index}. ${keys}`, (token, index) => ({
-    ...hover(token),
+  reach(tokens, (_, index) => `${nameOf(left[index])}. ${keys}`, (token, index) => ({
+    onfocus: () => send(token, "mouseover"),
+    onblur: () => send(token, "mouseleave"),
     press: (key) => {
       if (key === " ") {
         keep(index);
       } else {
         send(token.lastElementChild, "click");
-        others[index].focus();
+        if (others[index].isConnected) others[index].focus();
       }
     },
   }));
@@ -217,7 +252,7 @@ function reachTokens(tokens, others) {
       if (!step || !config.expanded) {
         return move(event);
       }
-      const weights = of(choiceNow().attn)[row];
+      const weights = shown.weights[row];
       dimension = Math.min(Math.max((dimension ?? -step) + step, 0), config.vectorSize - 1);
       mark(dimension, weights.indexOf(Math.max(...weights)));
       event.preventDefault();
@@ -230,22 +265,21 @@ function reachTokens(tokens, others) {
 let dimension = null;
 // A score in at most five signs; what is nearly 0 has no sign.
 const short = (score) => (Math.abs(score) < 99.995 ? (Math.round(score * 100) / 100 + 0).toFixed(2) : score.toFixed(0));
-const number = (value) => value.toFixed(3).replace("-", "\u2212");
-function strongest(row) {
-  const panel = choiceNow(), weights = of(panel.attn)[row];
-  const order = d3.range(weights.length).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
-  const each = order.map((column) => `${isolate(panel.right_text[column])} ${number(weights[column])}`);
-  return `${isolate(panel.left_text[row])} attends most to ${each.join(", ")}`;
+const number = (value) => value.toFixed(view.decimals).replace("-", "\u2212");
+function told(row) {
+  const weights = shown.weights[row];
+  const each = strongest(weights).map((column) => `${isolate(right[column].text)} ${number(weights[column])}`);
+  return `${nameNow()}: ${isolate(left[row].text)} attends most to ${each.join(", ")}`;
 }
 // Mark a dimension of all vectors, and say its numbers for one key.
 function mark(index, column) {
-  const panel = choiceNow(), key = of(panel.keys)[column][index];
+  const key = shown.keys[column][index];
   d3.selectAll(".dimension").style("opacity", 1).selectAll("rect")
     .attr("x", ([start]) => start + (index * MATRIX_WIDTH) / config.vectorSize);
-  let text = `dimension ${index} (index): key ${isolate(panel.right_text[column])} ${number(key)}`;
+  let text = `${nameNow()}, dimension ${index}: key ${isolate(right[column].text)} ${number(key)}`;
   if (config.index !== null) {
-    const query = of(panel.queries)[config.index][index];
-    text += `, query ${isolate(panel.left_text[config.index])} ${number(query)}, product ${number(query * key)}`;
+    const query = shown.queries[config.index][index];
+    text += `, query ${isolate(left[config.index].text)} ${number(query)}, product ${number(query * key)}`;
   }
   say(text);
 }
@@ -254,7 +288,7 @@ function point(target) {
   if (!vector || !target.classList.contains("element")) {
     if (dimension !== null) {
       d3.selectAll(".dimension").style("opacity", 0);
-      say(config.index === null ? HINT : strongest(config.index));
+      say(config.index === null ? OPENS : told(config.index));
     }
     dimension = null;
     return;
@@ -265,23 +299,23 @@ function point(target) {
     mark(dimension, row);
   } else {
     mark(dimension, 0);
-    say(`dimension ${dimension} (index): query ${isolate(choiceNow().left_text[row])} ${number(of(choiceNow().queries)[row][dimension])}`);
+    say(`${nameNow()}, dimension ${dimension}: query ${isolate(left[row].text)} ${number(shown.queries[row][dimension])}`);
   }
 }
 
 // ---- the menus: another panel may have other tokens, layers and heads
 
+// config.layer and config.head are places in the menus; the menus show the model's own indices.
 function fillMenus() {
-  const { attn, queries } = choiceNow();
-  config.vectorSize = queries[0][0][0].length;
-  for (const [id, name, count] of [["layer", "layer", attn.length], ["att_head", "head", attn[0].length]]) {
-    config[name] = Math.min(config[name], count - 1);
-    fillMenu(id, d3.range(count).map((index) => [index, index]), config[name]);
-  }
+  const { layers, heads, shape } = panelNow();
+  config.vectorSize = shape[3];
+  config.layer = Math.min(config.layer, layers.length - 1);
+  config.head = Math.min(config.head, heads.length - 1);
+  fillMenu("layer", layers.map((layer, place) => [place, layer]), config.layer);
+  fillMenu("att_head", heads.map((head, place) => [place, head]), config.head);
 }
 find("#filter").forEach((menu) => menu.addEventListener("change", () => {
   keep(null);
-  config.filter = menu.value;
   fillMenus();
   render();
 }));
@@ -290,8 +324,12 @@ find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () =
   config.index = null;
   render();
 }));
-onChange(render);
-const { attention, layer, head, chosen } = view;
-Object.assign(config, { attention, layer, head, filter: 0, index: null, expanded: chosen !== null, bidirectional: true });
+onChange((what) => {
+  if (["words", "hide", "first"].includes(what)) config.index = kept = null;
+  render();
+});
+const { layers, heads } = whole;
+Object.assign(config, { layer: layers.indexOf(view.layer), head: heads.indexOf(view.head), index: null, expanded: view.chosen !== null, bidirectional: true });
 fillMenus();
+note();
 render();

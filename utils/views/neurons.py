@@ -1,23 +1,25 @@
 """What the neuron view is given: a model's inputs with the texts of their tokens; and what its page gets."""
 
-import base64
 import inspect
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from .capture import Stack
+from .page import deflate
 from .panels import read_tokens
-from .tokens import prettify
+from .tokens import prettify, special_indices, word_numbers
 
 MOST_TOKENS = 128  # of each list: a browser draws a cell for each number of each vector
-MOST_NUMBERS = 12_000_000  # in all vectors: a page of 64 MB
+MOST_NUMBERS = 12_000_000  # in all vectors: a page of 30 MB
+MOST_EXACT = 200_000  # so many numbers are in the page as float32, more of them in 16 bits each
 MORE_WAYS = "Or pass inputs, a dict of what the model takes, with tokens, the text of each position."
 
 
 @dataclass
 class Reading:
-    """What a model is run on, and the texts that its positions stand for."""
+    """What a model is run on, and the texts that its positions stand for, with the marks of their tokenizer."""
 
     inputs: dict
     encoder_tokens: list[str]
@@ -43,7 +45,17 @@ def read_texts(model, tokenizer, sentence_a, sentence_b):
     The second text is a pair's, or what an encoder-decoder writes. Without it an encoder-decoder runs its encoder.
     """
     _require_model(model)
+    if isinstance(tokenizer, str):
+        raise TypeError(
+            f"tokenizer is {tokenizer!r}. bertviz takes the model's type here; this view finds it by itself: "
+            "neuron_view(model, tokenizer, sentence_a)."
+        )
     for name, sentence in (("sentence_a", sentence_a), ("sentence_b", sentence_b)):
+        if isinstance(sentence, list | tuple):
+            raise TypeError(
+                f"{name} is a {type(sentence).__name__}, and a view shows one text. Pass one of its texts, "
+                "or draw each in a view of its own."
+            )
         if not isinstance(sentence, str) and not (name == "sentence_b" and sentence is None):
             raise TypeError(f"{name} must be a text, not {type(sentence).__name__}. {MORE_WAYS}")
         if sentence is not None and not sentence.strip():
@@ -96,49 +108,93 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
     decoder_tokens = read_tokens(decoder_tokens, "tokens or decoder_tokens", "neuron_view with inputs")
     for texts in (encoder_tokens, decoder_tokens):
         _require_few(len(texts))
-    return Reading(_on_device(model, inputs), prettify(encoder_tokens), prettify(decoder_tokens))
+    return Reading(_on_device(model, inputs), encoder_tokens, decoder_tokens)
 
 
-def pack(stack, query_tokens, key_tokens):
-    """Return a stack for the page: vectors as float32, and beside them what it needs to compute the weights.
+@dataclass
+class NeuronPanel:
+    """A stack with the texts of its tokens, cut to the layers and heads that the page holds."""
 
-    Nothing is beside them where the weights are softmax(q·k/√d).
+    stack: Stack
+    layers: list[int]  # as the model counts them
+    heads: list[int]
+    query_tokens: list[str]  # as they are shown
+    key_tokens: list[str]
+    sides: dict  # which tokens make a word and which are special, for the page
+
+
+def make_panel(stack, layers, heads, query_tokens, key_tokens):
+    """Return the panel of a stack for these of its layers and heads."""
+    sides = {}
+    for side, tokens in (("left", query_tokens), ("right", key_tokens)):
+        sides |= {f"{side}_words": word_numbers(tokens), f"{side}_special": special_indices(tokens)}
+    sides = {name: value for name, value in sides.items() if value}
+    return NeuronPanel(stack, layers, heads, prettify(query_tokens), prettify(key_tokens), sides)
+
+
+def pack(panel, exact):
+    """Return a panel for the page: vectors, and beside them what it needs to compute the weights.
+
+    Nothing is beside them where the weights are softmax(q·k/√d). exact: whether the vectors are float32.
     """
-    panel = {
+    stack, heads = panel.stack, panel.heads
+    rows = [stack.layers.index(layer) for layer in panel.layers]
+    key_of = [stack.key_of(head) for head in heads]
+    key_heads = sorted(set(key_of))
+    query, key = stack.query[rows][:, heads].float(), stack.key[rows][:, key_heads].float()
+    packed = {
         "name": stack.name,
-        "left_text": query_tokens,
-        "right_text": key_tokens,
-        "shape": list(stack.query.shape),
-        "queries": floats(stack.query),
-        "keys": floats(stack.key),
-    }
-    if stack.query.shape != stack.key.shape:
-        panel["key_shape"] = list(stack.key.shape)
+        "left_text": panel.query_tokens,
+        "right_text": panel.key_tokens,
+        "layers": panel.layers,
+        "heads": heads,
+        "key_of": [key_heads.index(one) for one in key_of],
+        "queries": _vectors(query, exact),
+        "keys": _vectors(key, exact),
+    } | panel.sides
     if stack.has_own_scale:
-        panel["scale"] = stack.scale.tolist()
+        packed["scale"] = stack.scale[rows].tolist()
     if stack.softcap:
-        panel["softcap"] = stack.softcap
+        packed["softcap"] = stack.softcap
     if stack.sinks is not None:
-        panel["sinks"] = stack.sinks.float().tolist()
+        packed["sinks"] = stack.sinks[rows][:, heads].float().tolist()
     if stack.added is not None:
-        tables, rows = stack.added.unique(dim=0, return_inverse=True)  # most layers share one
-        panel |= {"added": floats(tables), "added_shape": list(tables.shape), "added_of": rows.tolist()}
-    return panel
+        tables, added_of = _distinct(stack.added[rows].float().numpy())  # most layers share one
+        if tables.shape[1] > 1:
+            tables = tables[:, heads]
+        packed |= {"added": deflate(tables), "added_shape": list(tables.shape), "added_of": added_of}
+    return packed
 
 
-def floats(numbers):
-    """Return the numbers as float32 in base64, low byte first."""
-    return base64.b64encode(numbers.float().numpy().astype("<f4").tobytes()).decode("ascii")
+def _distinct(tables):
+    """Return the tables that differ, and which of them each is."""
+    seen = {}
+    which = [seen.setdefault(table.tobytes(), len(seen)) for table in tables]
+    return tables[[which.index(place) for place in range(len(seen))]], which
 
 
-def require_page(stacks):
-    """Refuse more numbers than a page can hold."""
-    count = sum(stack.query.numel() + stack.key.numel() for stack in stacks)
+def _vectors(vectors, exact):
+    """Return vectors (layers, heads, tokens, head_dim) for the page: as float32, or in 16 bits and a unit for each head."""
+    if exact:
+        return {"shape": list(vectors.shape), "numbers": deflate(vectors.numpy())}
+    units = vectors.abs().amax((2, 3)).clamp(min=1e-30) / 32767  # (layers, heads)
+    levels = (vectors / units[..., None, None]).round().numpy().astype(np.int16)
+    return {"shape": list(vectors.shape), "numbers": deflate(levels), "units": units.flatten().tolist()}
+
+
+def require_page(panels):
+    """Refuse more numbers than a page can hold, and return how many there are."""
+    count = 0
+    for panel in panels:
+        query, key = panel.stack.query, panel.stack.key
+        keys = len({panel.stack.key_of(head) for head in panel.heads})
+        count += len(panel.layers) * (len(panel.heads) * query[0, 0].numel() + keys * key[0, 0].numel())
     if count > MOST_NUMBERS:
         raise ValueError(
-            f"The query and key vectors are {count:,} numbers, a page of {count * 16 // 3 // 10**6} MB; at most "
-            f"{MOST_NUMBERS:,} are drawn. Cut the text."
+            f"The query and key vectors are {count:,} numbers, a page of about {count * 5 // 2 // 10**6} MB; at most "
+            f"{MOST_NUMBERS:,} are drawn. Choose some with include_layers and include_heads, or cut the text."
         )
+    return count
 
 
 def _require_model(model):
@@ -162,7 +218,7 @@ def _tokenize(tokenizer, *texts, **named):
 
 def _tokens(tokenizer, ids):
     _require_few(ids.shape[1])
-    return prettify(read_tokens(tokenizer.convert_ids_to_tokens(ids[0].tolist()), "tokens", "neuron_view"))
+    return read_tokens(tokenizer.convert_ids_to_tokens(ids[0].tolist()), "tokens", "neuron_view")
 
 
 def _require_few(count):

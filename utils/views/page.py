@@ -1,9 +1,8 @@
 """The page of a view, which needs no network, and the frame that shows it before its static picture.
 
-bertviz (https://github.com/jessevig/bertviz, Apache 2.0) draws with two JavaScript libraries that its own pages fetch
-from a server. Here its drawing code runs inside one self-contained page, `page.html`: d3 is in the page, the few calls
-of jQuery are answered by `common.js`, and the numbers are packed as bytes. A function of `head.js`, `model.js` or
-`neuron.js` takes the place of bertviz's function of that name: this is how lines come to lie on a canvas.
+The page is one file, `page.html`, with its numbers packed as bytes and its drawing code in it. Of bertviz
+(https://github.com/jessevig/bertviz, Apache 2.0) it holds the code of the neuron view, which draws with d3: a function
+of `neuron.js` takes the place of bertviz's function of that name. The other views are drawn by files of this folder.
 """
 
 import base64
@@ -11,30 +10,56 @@ import html
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
+
 from . import ink
-from .panels import read_sentence_b_start
 
 MODES = ("auto", "light", "dark")
-SCRIPTS = {"head": ["head.js"], "model": ["model.js"], "neuron": ["vectors.js", "neuron.js"]}
+# What the frame of a page does: it tells the page the ground of the notebook, and takes the height that the page tells.
+ONLOAD = (
+    "const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');"
+    "addEventListener('message',({source,data})=>{if(source===this.contentWindow&&data.height)"
+    "{this.parentNode.style.minHeight=data.height+'px';"
+    "if(this.previousElementSibling)this.previousElementSibling.style.display='none'}});tell();"
+    "new MutationObserver((_,it)=>this.isConnected?tell():it.disconnect()).observe(document.body,{attributes:true})"
+)
 
 
 @dataclass
 class View:
     """An interactive page and its static picture. A notebook shows it when it is the last line of a cell.
 
-    With COURSE_STATIC_VIEWS=1 in the environment only the picture and the text are emitted.
+    With COURSE_STATIC_VIEWS=1 in the environment only the picture and the text are emitted. `data` is `html`, as what
+    bertviz returns has it.
     """
 
     text: str  # one line that says what is drawn
     html: str  # the whole interactive page
     height: int  # of the page, in pixels
     draw: Callable  # () -> the static picture, a `Sheet`
+    picture: bool = True  # whether the output holds it
+
+    @property
+    def data(self):
+        return self.html
+
+    def finish(self, html_action):
+        """Do as bertviz does: return the view, or, if the action is "view", display it at once."""
+        if html_action in (None, "return"):
+            return self
+        if html_action != "view":
+            raise ValueError(f'html_action is "view", "return" or left out, not {html_action!r}.')
+        from IPython.display import display
+
+        display(self)
+        return None
 
     @cached_property
     def sheet(self):
@@ -73,21 +98,21 @@ class View:
         return self.text
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        picture = base64.b64encode(self.png).decode("ascii")
-        width, height = round(self.sheet.width), round(self.sheet.height)
-        data = {"text/plain": self.text, "image/png": picture}
-        if os.environ.get("COURSE_STATIC_VIEWS") != "1":
-            data["text/html"] = _frame(self, picture, width)
-        return data, {"image/png": {"width": width, "height": height}}
+        data, static = {"text/plain": self.text}, os.environ.get("COURSE_STATIC_VIEWS") == "1"
+        if not static:
+            return data | {"text/html": _frame(self)}, {}
+        if not self.picture:
+            return data, {}
+        size = {"width": round(self.sheet.width), "height": round(self.sheet.height)}
+        return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {"image/png": size}
 
 
-def make_page(kind, title, menus, data, display_mode, controls=""):
+def make_page(kind, title, menus, data, display_mode):
     """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
     if display_mode not in MODES:
         raise ValueError(f'display_mode is "auto", "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
-        menus += menu("filter", "Attention", data["attention"])
-    menus += controls
+        menus = menu("filter", "Attention", data["attention"]) + menus
     data |= {
         "colours": ink.COLOURS,
         "strengths": [ink.opening_strength(heads) for heads in (1, 2)],
@@ -95,13 +120,14 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
         "faintest": ink.FAINTEST,
         "display_mode": display_mode,
     }
+    if kind == "neuron":
+        data["d3"] = _deflated_d3()
     parts = {
         "title": html.escape(title),
         "menus": menus,
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        "d3": _library("mpld3", "mpld3/js/d3.v5.min.js"),
         "common": _own("common.js"),
-        "drawing": _drawing_code(kind),
+        "drawing": _drawing_code() if kind == "neuron" else _own(f"{kind}.js"),
     }
     page = _own("page.html")
     # In one pass, so that no part is searched again.
@@ -109,21 +135,29 @@ def make_page(kind, title, menus, data, display_mode, controls=""):
 
 
 def menu(name, label, choices=()):
-    """Return the HTML of a menu. The options of some menus come from bertviz's own code."""
+    """Return the HTML of a menu. The options of some menus come from the page's own code."""
     options = "".join(
-        f'<option value="{i}">{html.escape(choice["name"])}</option>' for i, choice in enumerate(choices)
+        f'<option value="{choice.get("value", i)}">{html.escape(choice["name"])}</option>'
+        for i, choice in enumerate(choices)
     )
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
 
-def make_controls(panels, mean):
-    """Return the HTML of what changes the drawing. mean: whether the means of heads and of layers can be added."""
+def make_controls(panels, *more):
+    """Return the HTML of what changes the drawing. more: further pairs of the id and the label of a box to tick.
+
+    panels: what is drawn, each with its `query_tokens`, `key_tokens` and `sides`.
+    """
     sides = [value for panel in panels for value in panel.sides.items()]
     special = dict.fromkeys(token for panel in panels for token in _special(panel))
-    ticks = [("mean", "Means")] if mean else []
-    ticks += [("words", "Words")] if any(name.endswith("_words") for name, _ in sides) else []
+    ticks = [*more]
+    joins = any(name.endswith("_words") for name, _ in sides) and not any(name == "log" for name, _ in more)
+    ticks += [("words", "Words")] if joins else []
     ticks += [("hide", f"Hide {', '.join(special)}")] if special else []
-    strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
+    ticks += [("first", "Hide first token"), ("rescale", "Rescale the rest")]
+    strength = (
+        '<label>Strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
+    )
     boxes = [
         f'<label><input type="checkbox" id="{name}"> {html.escape(label)}</label>' for name, label in ticks
     ]
@@ -143,25 +177,29 @@ def _own(name):
 
 
 @lru_cache
-def _drawing_code(kind):
-    """Return bertviz's drawing code with ours at the end of its one function, which starts the drawing.
+def _deflated_d3():
+    return deflate(np.frombuffer(_library("mpld3", "mpld3/js/d3.v5.min.js").encode(), np.uint8))
+
+
+@lru_cache
+def _drawing_code():
+    """Return bertviz's code of the neuron view with ours at the end of its one function, which starts the drawing.
 
     A function that ours defines takes the place of bertviz's of that name. Left out are functions that nothing calls
     then, and the addresses that bertviz would fetch its libraries from.
     """
-    own = "\n".join(map(_own, SCRIPTS[kind]))
-    code = _without_comments(_library("bertviz", f"bertviz/{kind}_view.js"))
-    code = code.replace("PYTHON_PARAMS", "window.bertviz_params")
+    own = _own("neuron.js")
+    code = _without_comments(_library("bertviz", "bertviz/neuron_view.js"))
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
     code = re.sub(r"const ([A-Z_]+) =", r"let \1 =", code)  # sizes that may depend on the page's width
-    code = re.sub(r"initialize\(\);\n(render(Vis)?\(\);\n)?", "", code, count=1)
-    code = re.sub(r"(render\(\);\n)?\}\);\s*$", "", code)
+    code = re.sub(r"initialize\(\);\n", "", code, count=1)
+    code = re.sub(r"render\(\);\n\}\);\s*$", "", code)
     for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
         code = _without_function(code, name)
     for name in re.findall(r"^function (\w+)", code, flags=re.MULTILINE):
         if len(re.findall(rf"\b{name}\b", code + own)) == 1:
             code = _without_function(code, name)
-    return f"{code}\n{own}\n}});"
+    return "\n".join([_own("vectors.js"), code, own, "});"])
 
 
 def _without_function(code, name):
@@ -194,31 +232,37 @@ def _without_comments(code):
     return "\n".join(line for line in lines if line and not re.match(r"\* |\*$", line))
 
 
-def _frame(view, picture, width):
+def _frame(view):
     """Return the page in a frame that covers its static picture, which shows when no frame or no script is allowed.
 
     The frame tells the page whether the notebook is dark: at first, and when another theme is chosen, of which
-    JupyterLab and VS Code make a note at the body of the notebook.
+    JupyterLab and VS Code make a note at the body of the notebook. The page tells the frame how high it is.
     """
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
-    text = html.escape(view.text)
+    text, picture = html.escape(view.text), ""
+    if view.picture:
+        data, width = base64.b64encode(view.png).decode("ascii"), round(view.sheet.width)
+        style = "grid-area:1/1;max-width:100%"
+        picture = f'<img style="{style}" width="{width}" alt="{text}" src="data:image/png;base64,{data}">'
     return (
-        f'<div style="display:grid;min-height:{view.height}px">'
-        f'<img style="grid-area:1/1;max-width:100%" width="{width}" alt="{text}" src="data:image/png;base64,{picture}">'
+        f'<div style="display:grid;min-height:{view.height}px">{picture}'
         f'<iframe style="grid-area:1/1;width:100%;height:100%;border:0" title="{text}" sandbox="allow-scripts" '
-        """onload="const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');tell();"""
-        "new MutationObserver((_,it)=>this.isConnected?tell():it.disconnect()).observe(document.body,{attributes:true})"
-        '" '
-        f"srcdoc='{page}'></iframe></div>"
+        f"onload=\"{ONLOAD}\" srcdoc='{page}'></iframe></div>"
     )
 
 
-def make_choices(panels, sentence_b_start):
+def deflate(numbers):
+    """Return an array's bytes, deflated, as base64: first the first byte of each number, low byte first, and so on."""
+    size = numbers.dtype.itemsize
+    planes = numbers.astype(numbers.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).reshape(-1, size).T
+    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
+
+
+def make_choices(panels):
     """Return what the menu of attention offers: the panels, and the parts of a pair."""
     choices = [_pack(panel) for panel in panels]
-    if sentence_b_start is not None:
-        tokens = panels[0].query_tokens
-        choices += sentence_choices(tokens, read_sentence_b_start(sentence_b_start, len(tokens)))
+    if panels[0].sentence_b_start is not None:
+        choices += sentence_choices(panels[0].query_tokens, panels[0].sentence_b_start)
     return choices
 
 
@@ -238,11 +282,11 @@ def sentence_choices(tokens, start):
 
 
 def _pack(panel):
-    """Return a panel for the page, with its weights as one byte each: 0.0 is 0, 1.0 is 255."""
+    """Return a panel for the page."""
     return {
         "name": panel.name,
         "left_text": panel.query_tokens,
         "right_text": panel.key_tokens,
         "shape": list(panel.levels.shape),
-        "weights": base64.b64encode(panel.levels.tobytes()).decode("ascii"),
+        "weights": deflate(panel.levels),
     } | panel.sides

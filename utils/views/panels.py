@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from .ink import FAINTEST
 from .tokens import prettify, special_indices, word_numbers
 
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
-MOST_GRID_LINES = 400_000  # of the model view, which draws every head at once
+MOST_GRID_LINES = 1_500_000  # of the model view, which draws every head at once
+LEVELS = (
+    4095  # a weight is kept as its square root in so many steps: within 0.0003, and finer where it is small
+)
 # The arguments of a view that an encoder-decoder has in place of others.
 STACKS = ("encoder_attention", "decoder_attention", "cross_attention", "encoder_tokens", "decoder_tokens")
 NO_WEIGHTS = (
@@ -27,22 +31,43 @@ class Panel:
     """What the menu of a view offers at a time: the weights from one list of tokens to another, or to itself."""
 
     name: str
-    levels: np.ndarray  # (layers, heads, query, key): weights in steps of 1/255, from 0 to 255
+    levels: (
+        np.ndarray
+    )  # (layers, heads, query, key): square roots of weights in steps of 1/4095, from 0 to 4095
+    layers: list[int]  # which layers of the model these are
     query_tokens: list[str]  # as they are shown
     key_tokens: list[str]
     sides: dict = field(default_factory=dict)  # which tokens make a word and which are special, for the page
+    sentence_b_start: int | None = None
+
+    @property
+    def weights(self):
+        return (self.levels / np.float32(LEVELS)) ** 2
 
 
-def read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks):
+def read_panels(
+    attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=None, most=MOST_TOKENS
+):
     """Return the panels of a view: one, or for an encoder-decoder one for each kind of attention among its `stacks`."""
     stacks = dict(zip(STACKS, stacks, strict=True))
     if all(value is None for value in stacks.values()):
-        return [_read_panel("All", "attention", attention, prettify_tokens, tokens=tokens)]
+        panel = _read_panel(
+            "All", "attention", attention, prettify_tokens, layer_indices, most, tokens=tokens
+        )
+        if sentence_b_start is not None:
+            panel.sentence_b_start = _read_sentence_b_start(sentence_b_start, len(panel.query_tokens))
+        return [panel]
     _require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
     encoder, decoder = ({name: stacks[name]} for name in STACKS[3:])
     panels = [
         _read_panel(
-            argument.partition("_")[0].capitalize(), argument, stacks[argument], prettify_tokens, **lists
+            argument.partition("_")[0].capitalize(),
+            argument,
+            stacks[argument],
+            prettify_tokens,
+            layer_indices,
+            most,
+            **lists,
         )
         for argument, lists in zip(STACKS, (encoder, decoder, decoder | encoder), strict=False)
         if stacks[argument] is not None
@@ -51,23 +76,26 @@ def read_panels(attention, tokens, sentence_b_start, prettify_tokens, *stacks):
     return panels
 
 
-def _read_panel(name, argument, attention, prettify_tokens, **tokens):
+def _read_panel(name, argument, attention, prettify_tokens, layer_indices, most, **tokens):
     """Return a panel from the arguments of a view: one list of tokens, or that of the queries and that of the keys."""
+    attention, layers = _read_layers(attention, argument, layer_indices)
     levels = _read_weights(attention, argument)
     tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
-    _require_token_count(levels.shape, tokens, argument)
+    _require_token_count(levels.shape, tokens, argument, most)
     lists = list(tokens.values())
     sides = {}
     for side, names in (("left", lists[0]), ("right", lists[-1])):
         sides |= {f"{side}_words": word_numbers(names), f"{side}_special": special_indices(names)}
     shown = [prettify(names) if prettify_tokens else names for names in lists]
-    return Panel(name, levels, shown[0], shown[-1], {key: value for key, value in sides.items() if value})
+    return Panel(
+        name, levels, layers, shown[0], shown[-1], {key: value for key, value in sides.items() if value}
+    )
 
 
 def choose(panel, layers, heads=None):
     """Return the panel with these layers and heads alone, given by their indices."""
-    levels = panel.levels[layers]
-    return replace(panel, levels=levels if heads is None else levels[:, heads])
+    levels = panel.levels[[panel.layers.index(layer) for layer in layers]]
+    return replace(panel, levels=levels if heads is None else levels[:, heads], layers=layers)
 
 
 def most_tokens(panels):
@@ -87,6 +115,26 @@ def warn_if_slow(panels):
         )
 
 
+def _read_layers(attention, name, layer_indices):
+    """Return the layers that hold weights, and which of the model's they are.
+
+    A model whose other layers do not attend returns None for them, or leaves them out: then only its user knows.
+    """
+    if not isinstance(attention, tuple | list) or not any(layer is not None for layer in attention):
+        return attention, []
+    layers = [index for index, layer in enumerate(attention) if layer is not None]
+    attention = [attention[index] for index in layers]
+    if layer_indices is None:
+        return attention, layers
+    layers = [_whole("layer_indices", index) for index in layer_indices]
+    if len(layers) != len(attention) or layers != sorted(set(layers)) or layers[0] < 0:
+        raise ValueError(
+            f"layer_indices is {layers}, but {name} holds {len(attention)} layers. "
+            "Give the index of each in the model, counted from 0, in ascending order."
+        )
+    return attention, layers
+
+
 def _read_weights(attention, name):
     """Return the levels of a `Panel` from a tensor of weights, (1, heads, query, key), for each layer."""
     if isinstance(attention, torch.Tensor):
@@ -96,7 +144,7 @@ def _read_weights(attention, name):
         )
     if not isinstance(attention, tuple | list | None):
         raise TypeError(f"{name} is of the type {type(attention).__name__}: pass outputs.{name}s as it is.")
-    if not attention or any(layer is None for layer in attention):
+    if not attention or attention[0] is None:
         raise ValueError(NO_WEIGHTS)
     if all(
         isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
@@ -124,15 +172,34 @@ def _read_weights(attention, name):
             f"{name} holds a batch of {shapes[0][0]} texts, and a view shows one. "
             f"For the first, pass [layer[:1] for layer in {name}] and cut its padding off."
         )
-    weights = np.concatenate([layer.detach().cpu().double().numpy() for layer in attention])
     # A weight of 1 may be rounded upwards: in bfloat16 to 1.008.
     slack = max([0.001, *(torch.finfo(layer.dtype).eps for layer in attention if layer.is_floating_point())])
-    if not ((weights >= -slack) & (weights <= 1 + slack)).all():  # also False for NaN
+    levels = np.empty((len(attention), *shapes[0][1:]), np.uint16)
+    for layer, into in zip(attention, levels, strict=True):
+        weights = layer[0].detach().cpu().float().numpy()
+        if not (weights.min() >= -slack and weights.max() <= 1 + slack):  # also False for NaN
+            raise ValueError(
+                f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
+                "Pass the weights after softmax."
+            )
+        roots = np.sqrt(weights.clip(0, 1))
+        np.rint(roots * LEVELS, out=into, casting="unsafe")
+    if _is_by_offset(levels):
         raise ValueError(
-            f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
-            "Pass the weights after softmax."
+            f"{name} holds a weight for each distance, not for each key, as Longformer returns it: "
+            "its first rows begin with zeros and its last rows end with them. A view would draw the wrong lines."
         )
-    return np.rint(weights.clip(0, 1) * 255).astype(np.uint8)
+    return levels
+
+
+def _is_by_offset(levels):
+    """Whether column j of row i stands for key i + j - (n - 1) / 2: zero exactly where there is no such key."""
+    n = levels.shape[-1]
+    if levels.shape[-2] != n or n % 2 == 0 or n < 5:
+        return False
+    row, column = np.indices((n, n))
+    key = row + column - n // 2
+    return bool(((levels > 0) == ((key >= 0) & (key < n))).all())
 
 
 def _of_one_layer(weights):
@@ -161,30 +228,31 @@ def read_tokens(tokens, name, attention_name):
     return texts
 
 
-def read_index(name, index, count, whose="model"):
-    """Return an index of `count` layers, heads or tokens as an int. whose: what has so many layers and heads."""
+def read_index(name, index, there, whose="model"):
+    """Return an index of layers, heads or tokens as an int. there: which there are; whose: what has them."""
     index = _whole(name, index)
-    if not 0 <= index < count:
+    if index not in there:
         what = next(what for what in ("layer", "head", "token") if what in name) + "s"
-        there = "The text" if what == "tokens" else f"The {whose}"
-        raise ValueError(
-            f"{name}: index {index} is out of range. {there} has {count} {what}, with indices 0 to {count - 1}."
-        )
+        owner = "The text" if what == "tokens" else f"The {whose}"
+        has = f"{owner} has {len(there)} {what}, with indices 0 to {len(there) - 1}."
+        if list(there) != list(range(len(there))):
+            has = f"There are weights of {what} {', '.join(map(str, there))} alone."
+        raise ValueError(f"{name}: index {index} is out of range. {has}")
     return index
 
 
-def read_indices(name, indices, count):
+def read_indices(name, indices, there):
     """Return a list of indices, each once. None means all, and a single number means a list of one."""
     if indices is None:
-        return list(range(count))
+        return list(there)
     many = hasattr(indices, "__iter__") and getattr(indices, "ndim", 1)  # a tensor may hold a single number
     indices = list(indices) if many else [indices]
     if not indices:
         raise ValueError(f"{name} is empty, so there is nothing to draw. Leave it out to see all.")
-    return list(dict.fromkeys(read_index(name, index, count) for index in indices))
+    return list(dict.fromkeys(read_index(name, index, there) for index in indices))
 
 
-def read_sentence_b_start(start, count):
+def _read_sentence_b_start(start, count):
     """Return where sentence B starts among `count` tokens."""
     start = _whole("sentence_b_start", start)
     if not 0 < start < count:
@@ -216,7 +284,7 @@ def _require_no_other(stacks, **single):
         raise ValueError(NO_WEIGHTS)
 
 
-def _require_token_count(shape, tokens, name):
+def _require_token_count(shape, tokens, name, most):
     """Refuse weights that do not fit the lists in `tokens`: one, or that of the queries and that of the keys."""
     counts = [len(names) for names in tokens.values()]
     if shape[2:] != (counts[0], counts[-1]):
@@ -227,10 +295,11 @@ def _require_token_count(shape, tokens, name):
         raise ValueError(
             f"{name} has {shape[2]} query and {shape[3]} key positions, but there are {there}. {do}"
         )
-    if max(counts) > MOST_TOKENS:
+    if max(counts) > most:
+        more = "" if most > MOST_TOKENS else ", and up to 512 by text_view"
         shorter = " and ".join(f"{argument}[:{SMOOTH_TOKENS}]" for argument in tokens)
         raise ValueError(
-            f"{max(counts)} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. "
+            f"{max(counts)} tokens would freeze the browser; at most {most} are drawn{more}. "
             f"Cut the text, or pass [layer[..., :{SMOOTH_TOKENS}, :{SMOOTH_TOKENS}] for layer in {name}] "
             f"and {shorter}."
         )
@@ -249,11 +318,18 @@ def _require_same_heads(panels):
 
 
 def require_grid_lines(panels):
-    """Refuse more than a browser can draw: a line for every weight of every head that is included."""
-    lines = max(panel.levels.size for panel in panels)
+    """Refuse more lines than a browser can draw. Only weights that are seen have one."""
+    seen = [panel.levels >= LEVELS * FAINTEST**0.5 for panel in panels]
+    lines = max(int(each.sum()) for each in seen)
     if lines > MOST_GRID_LINES:
         layers, heads = panels[0].levels.shape[:2]
+        # How many lines there are among the first tokens, for each number of them.
+        most = most_tokens(panels)
+        for each in seen:
+            counts = np.bincount(np.maximum(*each.nonzero()[2:]), minlength=1).cumsum()
+            most = min(most, int((counts <= MOST_GRID_LINES).sum()))
         raise ValueError(
-            f"{layers} layers of {heads} heads make {lines:,} lines, which would freeze the browser; at most "
-            f"{MOST_GRID_LINES:,} are drawn. Choose fewer with include_layers and include_heads, or cut the text."
+            f"{layers} layers of {heads} heads draw {lines:,} lines here, which would freeze the browser; at most "
+            f"{MOST_GRID_LINES:,} are drawn: the first {most} tokens fit. Cut the text, or choose fewer with "
+            "include_layers and include_heads."
         )

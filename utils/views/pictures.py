@@ -8,11 +8,13 @@ from math import ceil, log2, tanh
 import numpy as np
 
 from .ink import LINE, colour, opacity, opening_strength
-from .panels import most_tokens
-from .sheets import Box, Cells, Fan, Sheet, Text
+from .panels import choose, most_tokens
+from .sheets import Box, Cells, Fan, Grid, Sheet, Text
 
 # The head view: the height of a token's row, the text's size, and where its first letters stand.
 HEIGHT, SIZE, BASE = 22.5, 15, 15
+# The model view: the width of the numbers before its rows, and of what stands beside its grid.
+AXIS, SIDE = 38, 340
 # The width of the one panel, or of each of several, and how much of it lies on either side of the lines.
 ONE, MANY = (500, 178), (370, 112)
 SQUARE, GAP = 24, 2
@@ -30,10 +32,11 @@ def draw_heads(panels, layer, heads):
     squares, top = _draw_squares(panels[0].levels.shape[1], heads, width * len(panels))
     sharpness = 30 / HEIGHT  # a token is a whole number of pixels high
     sheet = Sheet(width * len(panels), top + 28 + HEIGHT * count, sharpness)
-    sheet.add(Text(4, 15, f"Layer (index): {layer}", SIZE), *squares)
+    sheet.add(Text(4, 15, f"Layer {layer}", SIZE), *squares)
     for place, panel in enumerate(panels):
         left, right = place * width + side, (place + 1) * width - side
-        opacities = opacity(panel.levels[layer, heads] / 255, opening_strength(len(heads)))
+        chosen = choose(panel, [layer], heads).weights[0]
+        opacities = opacity(chosen, opening_strength(len(heads)))
         lines = Fan(
             opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
         )
@@ -67,43 +70,125 @@ def _draw_squares(count, heads, width):
     return shapes, 24 + (SQUARE + GAP) * -(-count // in_a_row) + 4
 
 
+def is_compact(layers, total_heads, tokens):
+    """Whether a model view opens small, so that its grid stands on one screen."""
+    return layers * (tokens * 84 / total_heads + 10) > 960
+
+
+def grid_cell(layers, total_heads, tokens, compact):
+    """Return (width, height, step, bin) of a small picture, as `layOut` of model.js on a page of 1,100 pixels.
+
+    step: the height of a token; bin: how many tokens make one line, where more would lie within a pixel.
+    """
+    step, width = 84 / total_heads, (1084 - AXIS - SIDE) // total_heads
+    height = tokens * step + 10
+    if compact:
+        height = min(height, max(18, min(760 // layers, 200)))
+        width = min(width, max(44, round(2.2 * height)))
+        step = (height - (4 if height < 40 else 10)) / tokens
+    return width, height, step, max(1, ceil(1 / step))
+
+
 def draw_grid(panel, layers, heads, total_heads):
     """Draw every head as a small picture of its lines: a row for each layer, a column for each head.
 
     layers, heads: the indices that name the rows and columns of panel.levels (layers, heads, query, key).
     total_heads: how many small pictures fit side by side.
     """
-    step, width = 84 / total_heads, 932 / total_heads  # the height of a token, the width of a small picture
-    height = step * max(panel.levels.shape[2:]) + 10
-    # A token is a whole number of pixels high. More of them would take half a megabyte.
-    sheet = Sheet(970, 38 + height * len(layers), ceil(step) / step)
-    opacities = opacity(panel.levels / 255)
+    tokens = max(panel.levels.shape[2:])
+    compact = is_compact(len(layers), total_heads, tokens)
+    width, height, step, several = grid_cell(len(layers), total_heads, tokens, compact)
+    top, step_of_lines = 32, step * several
+    line = min(LINE, max(1, step_of_lines))
+    # A row is a whole number of pixels high: of more than the page has, where it is small.
+    sharpness = ceil(step_of_lines * (1 if step_of_lines > 4 else 1.5)) / step_of_lines
+    sheet = Sheet(AXIS + width * len(heads), top + height * len(layers), sharpness)
+    opacities = _together(opacity(panel.weights), several, min(1, 0.6 * step / line))
+    fans = []
     for row, layer in enumerate(layers):
-        top = 38 + height * row + 5 + step / 2
+        middle = top + height * row + (height - step * tokens) / 2 + step_of_lines / 2
         for column in range(len(heads)):
-            left = 38 + width * column + 5
+            left = AXIS + width * column + 5
             one = opacities[row, column, None]
-            sheet.add(Fan(one, [colour(layer)], left, left + width - 14, top, step, LINE))
-        sheet.add(Text(33, 38 + height * (row + 0.5) + 5, str(layer), SIZE, "right"))
+            fans.append(Fan(one, [colour(layer)], left, left + width - 14, middle, step_of_lines, line))
+        sheet.add(Text(AXIS - 4, top + height * (row + 0.5) + 5, str(layer), 13, "right"))
+    sheet.add(Grid(fans))
     for column, head in enumerate(heads):
-        sheet.add(Text(38 + width * (column + 0.5), 34, str(head), SIZE, "center"))
-    sheet.add(Text(38 + width * len(heads) / 2, 15, "Head (index)", SIZE, "center", "bold"))
-    rows = height * len(layers)
-    sheet.add(Text(15, 38 + rows / 2, "Layer (index)", SIZE, "center", "bold", upwards=True, room=rows))
+        sheet.add(Text(AXIS + width * (column + 0.5), top - 4, str(head), 13, "center"))
+    sheet.add(Text(0, 12, "Head →, layer ↓", 12))
     return sheet
 
 
-def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
+def _together(opacities, several, thin):
+    """Return the opacities of lines of which so many queries, and so many keys, are drawn as one, and paler by `thin`."""
+    if thin == 1:
+        return opacities
+    ends = [(0, 0), (0, 0), *((0, -size % several) for size in opacities.shape[2:])]
+    padded = np.pad(opacities, ends)
+    rows, columns = (size // several for size in padded.shape[2:])
+    blocks = padded.reshape(*padded.shape[:2], rows, several, columns, several)
+    return 1 - (1 - thin * blocks).prod(axis=(3, 5))
+
+
+def draw_text(panel, text, layer, head, token, prompt_length, where, surprise):
+    """Draw a text in which the tokens that one of them attends to are shaded by its weights.
+
+    text: of each token, with a space before it or an end of line after it. layer, head: places in panel.levels, or
+    "mean" for the head. surprise: in bits, for each token, or None.
+    """
+    weights = panel.weights[layer, :, token] if head == "mean" else panel.weights[layer, [head], token]
+    weights = weights.mean(axis=0)  # (key,)
+    marked = set()
+    for index in np.argsort(-weights, kind="stable")[:6].tolist():
+        near = [other for other in (index - 1, index + 1) if other in marked]
+        if all(len(text[min(index, other)].strip()) > 3 for other in near):  # else digits would touch
+            marked.add(index)
+    sheet, shapes, x, y = Sheet(900, 0, 1.5), [], 8.0, 58.0
+    for index, (part, weight) in enumerate(zip(text, weights.tolist(), strict=True)):
+        word = part.strip() or "␣"
+        wide = Text(0, 0, word, SIZE)
+        width = wide.width
+        x += 5 * part.startswith(" ")
+        if x + width > 884 and x > 8:
+            x, y = 8.0, y + 32
+        if index == prompt_length:
+            shapes.append(Text(x, y, "▸", SIZE, colour="#c0000c"))
+            x += 16
+        shapes.append(Box(x - 1, y - 15, width + 2, 20, colour(0), 0.85 * opacity(weight)))
+        if surprise and surprise[index]:
+            shapes.append(Box(x - 1, y + 6, width + 2, 3, "#c0000c", min(1, surprise[index] / 12)))
+        if index == token:
+            shapes += _frame(x - 2, y - 16, width + 4, 22, 2, "#cc8400")
+        ink = "white" if opacity(weight) > 0.62 else "#202020"
+        shapes.append(Text(x, y, word, SIZE, colour=ink, room=876))
+        if index in marked and weight >= 0.005:
+            shapes.append(Text(x, y - 17, f"{weight:.2f}", 9))
+        x += min(width, 876) + 2
+        if part.endswith("\n"):
+            x, y = 8.0, y + 32
+    sheet.height = y + 20
+    sheet.add(Text(8, 18, f"{where[0].upper()}{where[1:]}", 13), *shapes)
+    return sheet
+
+
+def draw_neurons(panel, named_layer, head, chosen, decimals):
     """Draw one head's way from vectors to weights, for one chosen query token: q, k, q × k, the score, softmax.
 
-    stack: a `capture.Stack`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
+    panel: a `NeuronPanel`. Blue cells are positive, orange ones negative, and the paler the nearer to 0.
     """
+    stack, query_tokens, key_tokens = panel.stack, panel.query_tokens, panel.key_tokens
+    layer = stack.layers.index(named_layer)
     # (tokens, head_dim)
-    query, key = (vectors[layer, head].float().numpy() for vectors in (stack.query, stack.key))
+    query, key = (
+        stack.query[layer, head].float().numpy(),
+        stack.key[layer, stack.key_of(head)].float().numpy(),
+    )
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
-    sheet = Sheet(1112, TOP + ROW * max(len(query_tokens), len(key_tokens)) + 8, 2)
-    kind = "" if stack.name == "All" else f", {stack.name}"
-    sheet.add(Text(2, 18, f"layer {layer}, head {head}", 13), Text(2, 36, f"(index){kind}", 11))
+    rows = max(len(query_tokens), len(key_tokens))
+    sheet = Sheet(1112, TOP + ROW * rows + 8, 2 if rows <= 48 else 1)
+    sheet.add(Text(2, 18, f"L{named_layer}H{head}", 13))
+    if stack.name != "All":
+        sheet.add(Text(2, 36, stack.name, 11))
     sheet.add(Text(SCORE - 7, 18, "q ∙ k", 16), Text(SCORE - 7, 36, _formula(stack, layer), 11))
     sheet.add(Text(SOFTMAX - 58.5, 18, "Softmax", 16))
     for x, name in ((QUERY, "Query q"), (KEY, "Key k"), (PRODUCT, "q × k (elementwise)")):
@@ -125,7 +210,7 @@ def draw_neurons(stack, layer, head, query_tokens, key_tokens, chosen):
             sheet.add(Text(PRODUCT + VECTOR / 2, y + 16, "masked", 12, "center", colour="dimgray"))
         else:
             sheet.add(*_draw_vector(PRODUCT, y, query[chosen] * key[row]), *_draw_score(y, scores[row]))
-        sheet.add(Text(SOFTMAX - 5.5, y + 16, f"{weights[row]:.3f}", 12, "right"))
+        sheet.add(Text(SOFTMAX - 5.5, y + 16, f"{weights[row]:.{decimals}f}", 12, "right"))
         sheet.add(Box(SOFTMAX, y - 1, 120, ROW, "#478be8", float(weights[row])))
         sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE, room=WORD))
     sheet.add(*_connect(chosen, weights))

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from .ink import FAINTEST
-from .strokes import draw_box, draw_cells, draw_fan
+from .strokes import draw_box, draw_cells, draw_fan, draw_grid
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
 FINE = 4  # letters are drawn so many times larger than they are shown
@@ -91,7 +91,7 @@ class Fan:
     """A line from each query, at the left, to each key, at the right, for each head."""
 
     opacities: np.ndarray  # (heads, query, key)
-    colours: list[str]  # one for each head; a later head is drawn over an earlier one
+    colours: list[str]  # one for each head
     left: float
     right: float
     top: float  # the middle of the first token
@@ -116,6 +116,31 @@ class Fan:
             colours = [(*_rgb(colour), opacities[query, key]) for query, key in seen]
             style = {"colors": colours, "linewidths": _points(self.width), "capstyle": "butt"}
             axes.add_collection(LineCollection(lines, zorder=order, **style), autolim=False)
+
+
+@dataclass
+class Grid:
+    """Fans of one head and of equal size, drawn together in a fraction of the time."""
+
+    fans: list[Fan]
+
+    def paint(self, image, sharpness):
+        first = self.fans[0]
+        places = (side * sharpness for side in (first.left, first.right, first.top))
+        offsets = [
+            [round((fan.top - first.top) * sharpness), round((fan.left - first.left) * sharpness)]
+            for fan in self.fans
+        ]
+        opacities = np.concatenate([fan.opacities for fan in self.fans])
+        seen = np.where(opacities < FAINTEST, 0, opacities)
+        colours = [_rgb(fan.colours[0]) for fan in self.fans]
+        draw_grid(
+            image, seen, colours, offsets, *places, round(first.step * sharpness), first.width * sharpness
+        )
+
+    def plot(self, axes, order):
+        for fan in self.fans:
+            fan.plot(axes, order)
 
 
 @dataclass
@@ -198,6 +223,10 @@ class Text:
         axes.text(
             self.x, self.y, self.shown, size=size, color=self.colour, parse_math=False, zorder=1e6, **style
         )
+
+    @property
+    def width(self):
+        return _font(self.style, self.size).getlength(self.shown)
 
     @property
     def fitted(self):

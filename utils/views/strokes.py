@@ -4,9 +4,13 @@ A line as opaque as a, where it covers the part c of a pixel, lets 1 - a·c of w
 one colour may come in any order, so a pixel needs only the product over them: a sum of logarithms. And all lines with
 the same key - query are parallel and, in one column of pixels, stand a whole number of pixels apart. So one profile of
 coverage serves them all, and the sums of a column are a matrix product: profiles times logarithms.
+
+A page draws the faint lines of all heads first. Here lines come in a few BANDS of opacity, the faintest first; within a
+band each colour has its share of the ink.
 """
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -16,6 +20,7 @@ from ..threads import one_thread
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
 NEAR = 1_000_000  # numbers
+BANDS = (0, 0.12, 0.3, 0.5, 0.7, 0.85, 0.95, 1.01)
 
 
 @one_thread()  # many small products are not worth waking other threads for each
@@ -23,23 +28,50 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
     """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
 
     image: (rows, columns, 3), from 0 to 1, changed in place. opacities: (heads, query, key), from 0 to 1. colours: one
-    (red, green, blue) a head; a later head is drawn over an earlier one. The rest is in pixels of the image: the ends
-    of the lines, the middle of the first token, how far each token is below the last (a whole number), a line's width.
+    (red, green, blue) a head. The rest is in pixels of the image: the ends of the lines, the middle of the first token,
+    how far each token is below the last (a whole number), a line's width.
     """
-    logs, row, column = _sum_logs(opacities, left, right, top, step, width)
-    _, _, tokens, heads = logs.shape
-    # What lies beneath head 0 shines through all heads, and the colour of head h through those after it.
-    shares = np.hstack([np.eye(heads, 1), -np.diff(colours, axis=0, prepend=0)]).astype(np.float32)
-    over = np.append(0, colours[-1]).astype(np.float32)
-    mixed = torch.addmm(torch.from_numpy(over), logs.exp_().view(-1, heads), torch.from_numpy(shares))
-    # (rows, columns, 4): how much of what lies beneath shines through, and the colour that lies over it.
-    mixed = mixed.view(-1, step, tokens, 4).permute(2, 1, 0, 3).reshape(tokens * step, -1, 4)
-    # What lies outside the image is not drawn.
+    bands = BANDS if len(opacities) > 1 else (0, 1.01)
+    colours = torch.tensor(np.asarray(colours), dtype=torch.float32, device="cpu")
+    for least, most in pairwise(bands):
+        band = np.where((opacities >= least) & (opacities < most), opacities, 0)
+        if band.any():
+            logs, row, column = _sum_logs(band, left, right, top, step, width)
+            flat = logs.view(-1, len(opacities))
+            total = flat.sum(-1, keepdim=True).clamp_(max=-1e-9)
+            through = total.exp()
+            ink = torch.mm(flat, colours).mul_((1 - through) / total)
+            mixed = torch.cat([through, ink], dim=1).view(*logs.shape[:3], 4)
+            _place(image, mixed, row, column)
+
+
+@one_thread()
+def draw_grid(image, opacities, colours, offsets, *place):
+    """Draw the lines of many heads, each in a small picture of its own and in one colour.
+
+    opacities: (pictures, query, key). colours: (pictures, 3). offsets: by how many whole pixels each picture lies
+    below and beside the first: (pictures, 2). place: of the first, as in `draw_fan`.
+    """
+    logs, row, column = _sum_logs(opacities, *place)
+    through = logs.exp_()
+    colours = torch.tensor(np.asarray(colours), dtype=torch.float32, device="cpu")
+    for picture, (down, beside) in enumerate(offsets):
+        own = through[..., picture, None]
+        _place(image, torch.cat([own, (1 - own) * colours[picture]], dim=-1), row + down, column + beside)
+
+
+def _place(image, mixed, row, column):
+    """Put on the image, below and beside this pixel, how much of it shines through and what lies over it.
+
+    mixed: (columns, step, tokens, 4). What lies outside of the image is not drawn.
+    """
+    mixed = mixed.permute(2, 1, 0, 3).flatten(0, 1)  # (rows, columns, 4)
     above, before = max(0, -row), max(0, -column)
-    rows, columns = min(mixed.shape[0], len(image) - row), min(mixed.shape[1], image.shape[1] - column)
-    place = torch.from_numpy(image)[row + above : row + rows, column + before : column + columns]
-    mixed = mixed[above:rows, before:columns]
-    place.mul_(mixed[..., :1]).add_(mixed[..., 1:])
+    rows, columns = min(len(mixed), len(image) - row), min(mixed.shape[1], image.shape[1] - column)
+    if rows > above and columns > before:
+        place = torch.from_numpy(image)[row + above : row + rows, column + before : column + columns]
+        mixed = mixed[above:rows, before:columns]
+        place.mul_(mixed[..., :1]).add_(mixed[..., 1:])
 
 
 def draw_box(image, x, y, width, height, colour, opacity=1):
@@ -72,9 +104,7 @@ def _overlap(start, length, parts, size):
 
 
 def _sum_logs(opacities, left, right, top, step, width):
-    """Return the sums over each head and those after it, (columns, step, tokens, heads), and where in the image they
-    begin: the row and the column.
-    """
+    """Return the sums for each head, (columns, step, tokens, heads), and the row and column where they begin."""
     heads, queries, keys = opacities.shape
     edge = int(np.ceil(width / 2)) + 1
     first, row = int(left) - edge, int(np.floor((top - edge) / step))
@@ -121,9 +151,9 @@ def _sort_lines(opacities, pad):
     What belongs to no line is left out: so first come the curve and the key - query of each slope.
     """
     heads, queries, keys = opacities.shape
-    # Of each head and those after it together: (curves, heads, query, key).
+    # (curves, heads, query, key)
     shares = np.stack([np.interp(opacities, np.arange(256) / 255, share) for share in _shares()])
-    shares = shares[:, ::-1].cumsum(1)[:, ::-1].astype(np.float32)
+    shares = shares.astype(np.float32)
     curves = np.repeat(CURVES, queries + keys - 1)
     offsets = np.tile(np.arange(1 - queries, keys), len(CURVES))
     lines = np.zeros((len(CURVES), queries + keys - 1, queries + 2 * pad, heads), np.float32)

