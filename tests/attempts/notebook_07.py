@@ -92,11 +92,6 @@ wrong(
     texts_as_numbers=lambda a, t: (torch.tensor(t) == "[SEP]").sum(),
     index_is_no_place=lambda a, t: t["[SEP]"],
 )
-wrong(
-    "separator_share",
-    "separators_look_too + mean_over_keys",
-    lambda a, t: torch.cat(a)[..., at(t)].mean((2, 3)),
-)
 
 
 def same_loops(attentions, tokens):
