@@ -451,7 +451,7 @@ def test_what_came_back_is_told():
     nan = said("attention", torch.full((3, 7, 5), torch.nan))
     assert "is nan; expected is" in nan and " 105 of your 105 numbers are nan." in nan
     assert "has 3 parts. Expected are 2" in said("pad_batch", [1, 2, 3])
-    assert "holds 2.50. Whole numbers" in said("strongest_neurons", [2.5, 1])
+    assert "holds 2.50. Whole numbers" in said("strongest_dimensions", [2.5, 1])
     assert "holds 3 numbers. One is expected" in said("sentence_b_start", [1, 2, 3])
     assert "holds 3 numbers. Two are expected" in said("strongest_head", [1, 2, 3])
     for exercise in CLASSES:
