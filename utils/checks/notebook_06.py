@@ -6,8 +6,6 @@ from .answers import alone
 from .exercise import Exercise
 from .shared import SHAPES_OF_SHARES, made_attentions, read_place
 
-# ------------------------------------------------------------------------------------- a head that looks back
-
 
 def previous_token_head(attentions, attention_mask):
     weights = torch.stack(attentions)  # (layers, batch, heads, query, key)
@@ -61,8 +59,6 @@ def strongest_trials():
 
 
 check_strongest_head = Exercise(strongest_head, strongest_trials, read_place)
-
-# --------------------------------------------------------------------------------------------- off or on
 
 
 def working_share(attentions):

@@ -8,8 +8,6 @@ from .answers import alone, whole_numbers
 from .exercise import Exercise
 from .shared import made_numbers
 
-# ------------------------------------------------------------------------------------------ back to scores
-
 
 def scores_from_weights(attn_weights):
     logs = attn_weights.log()  # (query, key): the scores, less one number in each row
@@ -25,8 +23,6 @@ check_scores_from_weights = Exercise(
     ],
     alone("scores"),
 )
-
-# ------------------------------------------------------------------------------------- without a dimension
 
 
 def weight_without_each(query, keys, target):
