@@ -172,6 +172,7 @@ wrong(
     scores_not_weights=lambda q, k, t: (k[t] @ q - q * k[t]) / root(q),
     other_key=lambda q, k, t: left(q, k)[0],
     all_keys_returned=lambda q, k, t: left(q, k),
+    keys_together=lambda q, k, t: left(q, k).mean(0),
     weight_of_the_rest=lambda q, k, t: left(q, k)[[i for i in range(len(k)) if i != t]].sum(0),
     column_for_row=lambda q, k, t: left(q, k)[:, t],
     keys_transposed=lambda q, k, t: left(q, k.T)[t],
@@ -236,7 +237,10 @@ fresh(
 wrong(
     "strongest_dimensions",
     product_not_lead=lambda q, k, t, n: (q * k[t]).topk(n).indices,
-    lead_over_one_key=lambda q, k, t, n: (q * k[t] - (q * k).max(0).values).topk(n).indices,
+    lead_over_the_best=lambda q, k, t, n: (q * k[t] - (q * k).max(0).values).topk(n).indices,
+    lead_over_one_key=lambda q, k, t, n: (q * (k[t] - k[0])).topk(n).indices,
+    mean_over_dimensions=lambda q, k, t, n: (q * k[t] - (q * k).sum(1) / len(q)).topk(n).indices,
+    spread_divided_out=lambda q, k, t, n: (lead(q, k, t) / (q * k).std(0)).topk(n).indices,
     sum_not_mean=lambda q, k, t, n: (
         (q * k[t] - sum(q * key for i, key in enumerate(k) if i != t)).topk(n).indices
     ),

@@ -60,21 +60,18 @@ def whole_numbers_of(*shape, start):
     return ((count + 3) * (count + start) * 7 % 31 - 15.0).reshape(shape)
 
 
+# Keys, dimensions, target, count, start. With these no two leads are equal, and no two numbers that mistakes rank.
+SIZES = [(4, 6, 2, 3, 15), (5, 5, 2, 3, 15), (3, 4, 1, 4, 13), (6, 5, 3, 2, 11), (3, 6, 1, 2, 12)]
+
+
 def dimension_trials():
     """Return inputs whose products and leads are whole numbers, and no two leads of one input are equal."""
     trials = []
-    for keys, head_dim, target, count, start in (
-        (4, 6, 2, 3, 15),
-        (5, 5, 0, 3, 20),
-        (3, 4, 1, 4, 13),
-        (6, 5, 3, 2, 11),
-    ):
-        query, rows = (
-            whole_numbers_of(head_dim, start=start),
-            whole_numbers_of(keys, head_dim, start=start + 9),
-        )
+    for keys, head_dim, *rest, start in SIZES:
+        query = whole_numbers_of(head_dim, start=start)
+        rows = whole_numbers_of(keys, head_dim, start=start + 9)
         rows[-1] -= rows.sum(dim=0) % keys  # the mean over the keys is a whole number
-        trials.append((query, rows, target, count))
+        trials.append((query, rows, *rest))
     return trials
 
 
