@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 
@@ -214,7 +214,7 @@ def in_the_browser():
 
 
 def displaying():
-    """CPU seconds of what a notebook waits for: the output of a view that is made, beside bertviz's whole page."""
+    """CPU seconds of what a notebook waits for: the output of a view, beside bertviz's whole page."""
     print("\nDisplaying a view, CPU seconds, the best of 3. bertviz makes no picture.")
     print(
         f"{'view':>8}{'layers x heads':>16}{'tokens':>8}{'the course':>12}{'bertviz':>10}{'goal':>7}{'MB':>8}"
@@ -235,7 +235,7 @@ def displaying():
         else:
             given = scores(count, layers, heads), tokens
             made = [views[name][0](*given) for _ in range(3)]
-            theirs = cpu([lambda: views[name][1](*given, html_action="return")])
+            theirs = cpu([partial(views[name][1], *given, html_action="return")])
         own = cpu([view._repr_mimebundle_ for view in made])
         beside = f"{theirs:10.2f}" if theirs is not None else f"{'-':>10}"
         size = len(made[0].html.encode()) / 1e6
@@ -247,7 +247,7 @@ def displaying():
 
 @cache
 def llama():
-    """A model of SmolLM2's shape in what its neuron view shows: 30 layers of 9 heads, which share 3 key heads."""
+    """A model of SmolLM2's shape: 30 layers of 9 heads, which share 3 key heads."""
     sizes = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3}
     config = LlamaConfig(**sizes, vocab_size=200, intermediate_size=64, attn_implementation="eager")
     return LlamaModel(config).eval()

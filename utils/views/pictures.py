@@ -185,7 +185,7 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
     )
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
     rows = max(len(query_tokens), len(key_tokens))
-    sheet = Sheet(1112, TOP + ROW * rows + 8, 2 if rows <= 48 else 1)
+    sheet = Sheet(1112, TOP + ROW * rows + 8, 2)
     sheet.add(Text(2, 18, f"L{named_layer}H{head}", 13))
     if stack.name != "All":
         sheet.add(Text(2, 36, stack.name, 11))

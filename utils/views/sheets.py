@@ -59,8 +59,8 @@ class Sheet:
         picture = Image.fromarray(image.astype(np.uint8))
         for text in texts:
             text.paint(picture, self.sharpness)
-        if picture.getcolors(FEW):
-            picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+        if colours := picture.getcolors(FEW):
+            picture = _with_few(picture, colours)
             effort = {"compress_level": 4}  # beyond, twice the time for a fiftieth of the size
         else:
             picture = picture.point(STEPS * 3)
@@ -90,6 +90,26 @@ class Sheet:
             warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
             figure.savefig(file, format=kind, metadata=dated)
         return file.getvalue()
+
+
+def _with_few(picture, colours):
+    """Return the picture with 256 colours, the most frequent of `colours` (counts and colours) as it is."""
+    colours = np.array([colour for _, colour in sorted(colours, reverse=True)], np.uint8)
+    kinds = Image.Quantize.MAXCOVERAGE
+    few = Image.fromarray(colours[None]).quantize(256, kinds, kmeans=1, dither=Image.Dither.NONE)
+    chosen, palette = np.asarray(few)[0], few.getpalette()
+    palette[3 * chosen[0] : 3 * chosen[0] + 3] = colours[0].tolist()
+    # Which of the 256 stands for a colour, of all that there may be.
+    places = np.zeros(1 << 24, np.uint8)
+    places[_numbers_of(colours)] = chosen
+    found = Image.fromarray(places[_numbers_of(np.asarray(picture))], "P")
+    found.putpalette(palette)
+    return found
+
+
+def _numbers_of(colours):
+    red, green, blue = np.moveaxis(colours.astype(np.int32), -1, 0)
+    return red << 16 | green << 8 | blue
 
 
 @dataclass
