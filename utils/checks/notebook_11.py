@@ -36,7 +36,7 @@ def layer_flops(seq_len, hidden_size, intermediate_size, num_heads, num_kv_heads
 
 check_layer_flops = Exercise(
     layer_flops,
-    lambda: [(7, 24, 11, 8, 2), (5, 24, 50, 12, 4), (30, 16, 9, 4, 4)],
+    lambda: [(7, 24, 11, 8, 2), (5, 24, 50, 12, 4), (30, 16, 9, 4, 4), (2048, 768, 3072, 12, 4)],
     one_number("operations"),
 )
 
@@ -63,15 +63,17 @@ def behind(scores, value):
 
 
 def tiles():
+    """Return steps: the shape of the rows, tokens so far and new ones, and what is added to the scores of both."""
+    sizes = [((3,), 2, 2, 0), ((2, 3), 4, 3, 0), ((4,), 0, 3, 0), ((1, 2, 2), 3, 1, 0)]
+    sizes += [((3,), 2, 2, 1000)]  # an exponential of these is too large
     trials = []
-    for shape, before, new in [((3,), 2, 2), ((2, 3), 4, 3), ((4,), 0, 3), ((1, 2, 2), 3, 1), ((3,), 2, 2)]:
+    for shape, before, new, added in sizes:
         scores = made_numbers(*shape, before + new, start=before + 4) * 1.5
-        value = made_numbers(*shape[:-1], before + new, 2, start=3)
+        scores = scores + torch.tensor([added] * before + [added * 1.001] * new)
         if len(shape) == 2:
             scores[..., before + 1] = -torch.inf  # a key that is masked
-        if len(trials) == 4:  # an exponential of these is too large
-            scores = scores + torch.tensor([1000] * before + [1001] * new)
-        old, state = scores[..., :before], behind(scores[..., :before], value[..., :before, :])
+        value = made_numbers(*shape[:-1], before + new, 2, start=3)
+        state = behind(scores[..., :before], value[..., :before, :])
         trials.append((*(part.float() for part in state), scores[..., before:], value[..., before:, :]))
     return trials
 
@@ -83,7 +85,7 @@ check_online_step = Exercise(online_step, tiles, parts_of("top", "total", "outpu
 
 def longest_text(free_bytes, token_bytes, full_layers, window_layers, window):
     growing = token_bytes * (full_layers + window_layers)  # bytes of one more token, while no window is full
-    if free_bytes <= growing * window:
+    if free_bytes < growing * window:
         return free_bytes // growing
     if full_layers == 0:
         return math.inf  # the cache has stopped growing
@@ -98,6 +100,7 @@ check_longest_text = Exercise(
         (10_000, 7, 3, 5, 400),  # no window is full
         (9_000, 3, 0, 4, 500),  # every text fits
         (5_000, 3, 0, 4, 500),
+        (6_000, 3, 0, 4, 500),  # the full windows take all bytes
         (5_003, 6, 4, 0, 50),
         (1_063, 7, 2, 3, 30),  # one byte too few for one more token behind the full windows
         (10, 4, 2, 2, 6),  # no token fits
