@@ -6,6 +6,8 @@ import random
 import numpy as np
 import torch
 
+from utils.checks.notebook_10 import DRAWS, PATTERNS, mixed
+
 from .tables import fresh, peer, right, wrong
 
 # ----------------------------------------------------------------------------------------------- guesses
@@ -202,7 +204,6 @@ for misconception, attempt in {
     "minus_before_truth": best_and(lambda hits, chooses: hits[-chooses].mean()),
     "halves_by_place": lambda hits, chooses: best_numpy(hits, np.arange(len(hits)) < chooses.sum()),
     "mean_of_nothing": best_and(lambda hits, chooses: hits[chooses == 2].sum() / np.float64(0)),
-    "other_number_of_parts": lambda hits, chooses: [[best_numpy(hits, chooses)]],
 }.items():
     wrong("held_out_best", misconception, attempt)
 
@@ -258,3 +259,131 @@ def interval_times(head_hits, rule_hits, pattern, draws):
 
 
 right("paired_interval", interval_counts, interval_loops, interval_torch, interval_percentile, interval_times)
+
+
+def interval_slow(head_hits, rule_hits, pattern, draws):
+    """Searches the pairs of a pattern again in each draw."""
+    names, ends = np.unique(pattern), []
+    for _ in range(draws):
+        rows = []
+        for name in np.random.choice(names, len(names)):
+            rows.extend(np.flatnonzero(pattern == name))
+        ends.append(head_hits[rows].mean() - rule_hits[rows].mean())
+    return tuple(np.percentile(ends, [2.5, 97.5]))
+
+
+def exact_interval(head_hits, rule_hits, pattern, draws):
+    """Adds up the chances of all sums that so many patterns can have, one drawn pattern after the other."""
+    patterns = [(pattern == name).nonzero()[0] for name in np.unique(pattern)]
+    patterns = [(len(rows), int(head_hits[rows].sum()) - int(rule_hits[rows].sum())) for rows in patterns]
+    chances = {(0, 0): 1.0}
+    for _ in patterns:
+        before, chances = chances, {}
+        for (pairs, ahead), chance in before.items():
+            for more, lead in patterns:
+                place = pairs + more, ahead + lead
+                chances[place] = chances.get(place, 0) + chance / len(patterns)
+    shares = sorted((ahead / pairs, chance) for (pairs, ahead), chance in chances.items())
+    below = np.cumsum([chance for _, chance in shares])
+    return tuple(shares[place][0] for place in np.searchsorted(below, [0.025, 0.975]))
+
+
+right("paired_interval", interval_slow)
+peer("paired_interval", exact_interval)
+fresh(
+    "paired_interval",
+    *(mixed(kinds, DRAWS) for kinds in ([(3, 1, 0)] * 5 + [(2, 2, 0)] * 5, PATTERNS[0][::-1])),
+)
+
+
+def drawn_apart(head_hits, rule_hits, pattern, draws):
+    """Head and rule get an interval each."""
+    nothing = np.zeros_like(rule_hits)
+    low, high = interval_counts(head_hits, nothing, pattern, draws)
+    least, most = interval_counts(rule_hits, nothing, pattern, draws)
+    return low - most, high - least
+
+
+def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7):
+    """From a statistic of right answers of the head, of the rule, and pairs, in each draw of patterns."""
+
+    def attempt(head_hits, rule_hits, pattern, draws):
+        table = np.array([[hits[pattern == name].sum() for hits in (head_hits, rule_hits, pattern > -1)]
+                          for name in np.unique(pattern)])  # fmt: skip
+        drawn = np.random.default_rng(seed).choice(len(table), (draws, len(table)))
+        return np.percentile(statistic(*table[drawn].sum(axis=1).T), cut)
+
+    return attempt
+
+
+def of_others(places, how_many):
+    """Draw from other places than the patterns, or another number of them: functions of the numbers."""
+
+    def attempt(head_hits, rule_hits, pattern, draws):
+        ahead, pairs = np.bincount(pattern, head_hits * 1.0 - rule_hits), np.bincount(pattern)
+        from_these = places(pattern)
+        drawn = np.random.default_rng(1).choice(from_these, (draws, how_many(pattern)))
+        return np.quantile(ahead[drawn].sum(1) / pairs[drawn].sum(1).clip(1), [0.025, 0.975])
+
+    return attempt
+
+
+def count(pattern):
+    return len(np.unique(pattern))
+
+
+def of_means(head_hits, rule_hits, pattern, draws):
+    lead = head_hits * 1 - rule_hits
+    means = [lead[pattern == name].mean() for name in np.unique(pattern)]
+    found = np.random.default_rng(4).choice(means, size=(draws, len(means))).mean(axis=1)
+    return np.quantile(found, [0.025, 0.975])
+
+
+def of_pairs(head_hits, rule_hits, pattern, draws):
+    rows = np.random.default_rng(5).integers(len(pattern), size=(draws, len(pattern)))
+    return np.quantile(head_hits[rows].mean(axis=1) - rule_hits[rows].mean(axis=1), [0.025, 0.975])
+
+
+def drawn_once(head_hits, rule_hits, pattern, draws):
+    names, found = np.unique(pattern), []
+    random.seed(2)
+    for _ in range(draws):
+        rows = np.isin(pattern, [*{*random.choices(names, k=len(names))}])
+        found.append(head_hits[rows].mean() - rule_hits[rows].mean())
+    return np.quantile(found, [0.025, 0.975])
+
+
+def by_deviation(head_hits, rule_hits, pattern, draws):
+    shares = interval_with(cut=np.linspace(0, 100, 1001))(head_hits, rule_hits, pattern, draws)
+    return shares.mean() - 2 * shares.std(), shares.mean() + 2 * shares.std()
+
+
+for misconception, attempt in {
+    "draws_pairs": of_pairs,
+    "sign_lost": lambda head, rule, *given: interval_counts(head ^ rule, head & ~head, *given),
+    "true_minus_false": lambda head_hits, rule_hits, *_: head_hits - rule_hits,
+    "rule_taken_as_fixed": lambda head, rule, *given: np.subtract(
+        interval_times(head, rule & False, *given), rule.mean()
+    ),
+    "rule_left_out": lambda head, rule, *given: interval_torch(head, rule & False, *given),
+    "drawn_apart": drawn_apart,
+    "rule_minus_head": lambda head, rule, *given: interval_counts(rule, head, *given),
+    "high_before_low": lambda *given: interval_torch(*given).flip(0),
+    "patterns_weigh_the_same": of_means,
+    "ends_are_equal": lambda head, rule, pattern, draws: interval_percentile(head, rule, pattern, 1),
+    "other_share_cut_off": interval_with(cut=(2, 98)),
+    "ends_by_deviation": by_deviation,
+    "interval_as_percent": lambda *given: tuple(100 * end for end in interval_counts(*given)),
+    "sums_not_shares": interval_with(lambda head, rule, pairs: head - rule),
+    "ratio_not_difference": interval_with(lambda head, rule, pairs: head / rule.clip(0.01)),
+    "one_end_only": lambda head, rule, *given: (
+        interval_times(head, rule, *given)[0],
+        head.mean() - rule.mean(),
+    ),
+    "drawn_once_each": drawn_once,
+    "other_number_drawn": of_others(np.unique, len),
+    "large_patterns_drawn_more": of_others(lambda pattern: pattern, len),
+    "gaps_are_drawn": of_others(lambda pattern: pattern.max() + 1, lambda pattern: pattern.max() + 1),
+    "other_number_of_parts": lambda *given: interval_counts(*given)[0],
+}.items():
+    wrong("paired_interval", misconception, attempt)
