@@ -183,11 +183,6 @@ def colab(path: Path) -> str:
     return f"https://colab.research.google.com/github/{repository()}/blob/main/notebooks/{path.name}"
 
 
-def badge(path: Path) -> str:
-    """The "Open in Colab" badge of a notebook. Its picture is the course's own: no network is asked."""
-    return f"[![Open in Colab](../images/open-in-colab.svg)]({colab(path)})"
-
-
 def navigation(path: Path) -> str:
     """The line that leads to the previous notebook, the contents, and the next one."""
     row = [None, *paths(), None]
@@ -211,8 +206,9 @@ def set_up() -> str:
 
 def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
+    badge = f"[![Open in Colab](../images/open-in-colab.svg)]({colab(path)})"
     return {
-        "navigation-top": f"{navigation(path)} · {badge(path)}\n\n{way(path)}",
+        "navigation-top": f"{navigation(path)} · {badge}\n\n{way(path)}",
         "title": about(path)["header"],
         "set-up": set_up(),
         "navigation-bottom": navigation(path),

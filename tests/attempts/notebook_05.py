@@ -202,26 +202,12 @@ def rotated(positions, steps):
     return torch.stack([x * turn.cos() - y * turn.sin(), x * turn.sin() + y * turn.cos()], dim=-1).flatten(1)
 
 
-def step_by_step(positions, steps, both=True):
-    """Overwrites the sine before the cosine needs it, or never writes the cosine."""
+def step_by_step(positions, steps):
+    """Overwrites the sine before the cosine needs it."""
     moved, turn = positions.clone(), steps * speeds(positions).to(positions)
     moved[:, ::2] = moved[:, ::2] * turn.cos() + moved[:, 1::2] * turn.sin()
-    if both:
-        moved[:, 1::2] = moved[:, 1::2] * turn.cos() - moved[:, ::2] * turn.sin()
+    moved[:, 1::2] = moved[:, 1::2] * turn.cos() - moved[:, ::2] * turn.sin()
     return moved
-
-
-def added(positions, steps):
-    return positions + at(steps, positions.shape[1])
-
-
-def half_split(positions, steps):
-    return torch.cat([move_atan(positions, steps)[:, ::2], move_atan(positions, steps)[:, 1::2]], dim=1)
-
-
-def in_place(positions, steps):
-    positions.copy_(move_atan(positions, steps))
-    return positions
 
 
 def products(positions, steps):
@@ -248,14 +234,14 @@ for name, attempt in {
     "taken_for_the_first_places": lambda p, steps: torch.stack(
         [at(i + steps, p.shape[1]) for i in range(len(p))]
     ),
-    "steps_added": added,
+    "steps_added": lambda p, steps: p + at(steps, p.shape[1]),
     "multiplied": lambda p, steps: p * at(steps, p.shape[1]),
     "steps_alone": lambda p, steps: at(steps, p.shape[1]).repeat(len(p), 1),
     "sign_of_one_term": both_plus,
     "terms_mixed_up": products,
     "half_a_circle_lost": by_arcsine,
     "half_moved": step_by_step,
-    "halves_for_pairs": half_split,
+    "halves_for_pairs": lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).mT.flatten(1),
     "sine_cosine_exchanged": lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).flip(2).flatten(1),
     "degrees": moved_by(lambda steps, i, d: math.degrees(steps / 10000 ** (2 * i / d))),
     "one_speed_for_all": moved_by(lambda steps, i, d: float(steps)),
@@ -269,7 +255,7 @@ for name, attempt in {
     "brackets_missing": moved_by(lambda steps, i, d: steps * 10000.0 ** (-2 * i) / d),
     "one_step_off": moved_by(lambda steps, i, d: (steps - 1) / 10000 ** (2 * i / d)),
     "not_moved": lambda p, steps: p.clone(),
-    "changes_its_input": in_place,
+    "changes_its_input": lambda p, steps: p.copy_(move_atan(p, steps)),
 }.items():
     wrong("move_positions", name, attempt)
 
@@ -372,61 +358,18 @@ fresh(
 )
 
 
-class SharedNorm(Layer):
+def changed(change):
+    """A layer to which something is done when it is made."""
+
     def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, dropout)
-        self.feed_forward_norm = self.attention_norm
+        Layer.__init__(self, attention, feed_forward, hidden_size, dropout)
+        change(self)
+
+    return type("Changed", (Layer,), {"__init__": __init__})
 
 
-class DropoutAsEps(Layer):
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, dropout)
-        self.attention_norm = nn.LayerNorm(hidden_size, dropout)
-
-
-class NoNorms(Layer):
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, dropout)
-        del self.attention_norm, self.feed_forward_norm
-
-
-class RateFixed(Layer):
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, 0.1)
-
-
-class AlwaysDrops(Layer):
-    def forward(self, x):
-        x = self.attention_norm(x + F.dropout(self.attention(x), 0.5))
-        return self.feed_forward_norm(x + F.dropout(self.feed_forward(x), 0.5))
-
-
-class NormsExchanged(Layer):
-    def forward(self, x):
-        x = self.feed_forward_norm(x + self.attention(x))
-        return self.attention_norm(x + self.feed_forward(x))
-
-
-class FeedForwardFirst(Layer):
-    def forward(self, x):
-        x = self.feed_forward_norm(x + self.feed_forward(x))
-        return self.attention_norm(x + self.attention(x))
-
-
-class FromStart(Layer):
-    def forward(self, x):
-        first = self.attention_norm(x + self.attention(x))
-        return self.feed_forward_norm(x + self.feed_forward(first))
-
-
-class InParallel(Layer):
-    def forward(self, x):
-        return self.feed_forward_norm(x + self.attention(x) + self.feed_forward(x))
-
-
-class NoSecondPart(Layer):
-    def forward(self, x):
-        return self.attention_norm(self.dropout(self.attention(x)) + x)
+def layer(forward):
+    return type("Forward", (Layer,), {"forward": forward})
 
 
 def drops(around):
@@ -436,29 +379,35 @@ def drops(around):
         x = around(self, self.attention_norm, self.attention, x)
         return around(self, self.feed_forward_norm, self.feed_forward, x)
 
-    return type("Drops", (Layer,), {"forward": forward})
+    return layer(forward)
 
 
 for name, attempt in {
-    "one_norm_shared": SharedNorm,
-    "norm_eps": DropoutAsEps,
-    "norm_missing": NoNorms,
-    "dropout_rate_ignored": RateFixed,
-    "dropout_in_eval": AlwaysDrops,
-    "norms_exchanged": NormsExchanged,
-    "parts_exchanged": FeedForwardFirst,
-    "input_read_again": FromStart,
-    "parts_in_parallel": InParallel,
-    "part_missing": NoSecondPart,
-    "norm_order": drops(lambda self, norm, part, x: x + self.dropout(part(norm(x)))),
-    "missing_residual": drops(lambda self, norm, part, x: norm(self.dropout(part(x)))),
-    "something_twice": drops(
-        lambda self, norm, part, x: norm(norm(x + part(x)) if part is self.attention else x + part(x))
+    "one_norm_shared": changed(lambda s: s.add_module("feed_forward_norm", s.attention_norm)),
+    "norm_eps": changed(lambda s: s.attention_norm.__dict__.update(eps=s.dropout.p)),
+    "norm_missing": changed(
+        lambda s: [s._modules.pop(norm) for norm in ("attention_norm", "feed_forward_norm")]
     ),
-    "residual_changed": drops(lambda self, norm, part, x: norm(x - self.dropout(part(x)))),
-    "dropout_missing": drops(lambda self, norm, part, x: norm(x + part(x))),
-    "dropout_on_sum": drops(lambda self, norm, part, x: norm(self.dropout(x + part(x)))),
-    "dropout_after_norm": drops(lambda self, norm, part, x: self.dropout(norm(x + part(x)))),
-    "dropout_on_input": drops(lambda self, norm, part, x: norm(x + part(self.dropout(x)))),
+    "dropout_rate_ignored": changed(lambda s: s.dropout.__dict__.update(p=0.1)),
+    "dropout_in_eval": layer(lambda s, x: Layer.forward(s.train(), x)),
+    "norms_exchanged": layer(
+        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.attention(x))) + s.feed_forward(y))
+    ),
+    "parts_exchanged": layer(
+        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.feed_forward(x))) + s.attention(y))
+    ),
+    "input_read_again": layer(
+        lambda s, x: s.feed_forward_norm(x + s.feed_forward(s.attention_norm(x + s.attention(x))))
+    ),
+    "parts_in_parallel": layer(lambda s, x: s.feed_forward_norm(x + s.attention(x) + s.feed_forward(x))),
+    "part_missing": layer(lambda s, x: s.attention_norm(s.dropout(s.attention(x)) + x)),
+    "norm_order": drops(lambda s, norm, part, x: x + s.dropout(part(norm(x)))),
+    "missing_residual": drops(lambda s, norm, part, x: norm(s.dropout(part(x)))),
+    "something_twice": drops(lambda s, norm, part, x: norm(x + part(part(x) if part is s.attention else x))),
+    "residual_changed": drops(lambda s, norm, part, x: norm(x - s.dropout(part(x)))),
+    "dropout_missing": drops(lambda s, norm, part, x: norm(x + part(x))),
+    "dropout_on_sum": drops(lambda s, norm, part, x: norm(s.dropout(x + part(x)))),
+    "dropout_after_norm": drops(lambda s, norm, part, x: s.dropout(norm(x + part(x)))),
+    "dropout_on_input": drops(lambda s, norm, part, x: norm(x + part(s.dropout(x)))),
 }.items():
     wrong("encoder_layer", name, attempt)

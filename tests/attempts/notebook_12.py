@@ -84,15 +84,6 @@ def score_over(together):
     return attempt
 
 
-def score_of_hits(attn_weights, input_ids):
-    return score_table((attn_weights == attn_weights.amax(-1, keepdim=True)).float(), input_ids)
-
-
-def score_before(attn_weights, input_ids):
-    rows = attn_weights.tril(-1).sum(dim=-1)
-    return rows[..., earlier(input_ids).any(dim=-1)].mean(dim=-1)
-
-
 def score_by_next_token(attn_weights, input_ids):
     known = (input_ids[:, None] == input_ids).tril(-1).any(dim=-1)
     targets = F.pad(input_ids[1:], (0, 1), value=-1)[:, None] == input_ids
@@ -146,8 +137,8 @@ for name, attempt in {
     "mean_over_heads": lambda w, ids: score_loops(w, ids).mean(),
     "other_than_mean": score_over(lambda shares: shares.amax(-1)),
     "queries_left_out": score_over(lambda shares: shares[..., -1]),
-    "all_earlier_places": score_before,
-    "hits_counted": score_of_hits,
+    "all_earlier_places": lambda w, ids: w.tril(-1).sum(-1)[..., earlier(ids).any(-1)].mean(-1),
+    "hits_counted": lambda w, ids: score_table((w == w.amax(-1, keepdim=True)).float(), ids),
     "every_place_of_the_next_token": score_by_next_token,
     "last_column_comes_round": score_that_comes_round,
 }.items():
@@ -262,28 +253,6 @@ def zero_columns(attention, first, last):
     attention.output.weight[:, first:last] = 0
 
 
-def zero_rows(attention, first, last):
-    attention.output.weight[first:last] = 0
-
-
-def zero_nth(attention, first, last):
-    count = attention.output.weight.shape[1] // (last - first)
-    attention.output.weight[:, first // (last - first) :: count] = 0
-
-
-def zero_one(attention, first, last):
-    attention.output.weight[:, first // (last - first)] = 0
-
-
-def zero_bias_too(attention, first, last):
-    attention.output.weight[:, first:last] = 0
-    attention.output.bias[:] = 0
-
-
-def zero_all(attention, first, last):
-    attention.output.weight.zero_()
-
-
 def without_in_order(model, heads, head_dim, run):
     kept = []
     with torch.no_grad():
@@ -314,18 +283,6 @@ def without_others(model, heads, head_dim, run):
     return without_columns(model, [place for place in every if place not in heads], head_dim, run)
 
 
-def zero_values(attention, first, last):
-    attention.value.weight[first:last] = 0
-
-
-def fills_with_ones(attention, first, last):
-    attention.output.weight[:, first:last] = 1
-
-
-def clears_queries(attention, first, last):
-    attention.query.weight[first:last] = 0
-
-
 def without_new_parameters(model, heads, head_dim, run):
     state = {name: value.clone() for name, value in model.state_dict().items()}
     try:
@@ -349,31 +306,31 @@ fresh(
 )
 
 for name, attempt in {
-    "rows_for_columns": without_by(zero_rows),
+    "rows_for_columns": without_by(lambda of, a, b: of.output.weight[a:b].zero_()),
     "not_put_back": without_by(zero_columns, back=False),
     "put_back_in_the_same_order": without_in_order,
     "error_swallowed": without_quietly,
     "not_put_back_after_an_error": without_by(zero_columns, safe=False),
     "nothing_taken_out": without_by(zero_columns, too_late=True),
     "one_head_only": without_by(zero_columns, pick=lambda heads: heads[:1]),
-    "every_nth_column": without_by(zero_nth),
-    "one_column": without_by(zero_one),
-    "bias_too": without_by(zero_bias_too),
-    "whole_layer": without_by(zero_all),
+    "every_nth_column": without_by(
+        lambda of, a, b: of.output.weight[:, a // (b - a) :: of.num_heads].zero_()
+    ),
+    "one_column": without_by(lambda of, a, b: of.output.weight[:, a // (b - a)].zero_()),
+    "bias_too": without_by(lambda of, a, b: (zero_columns(of, a, b), of.output.bias.zero_())),
+    "whole_layer": without_by(lambda of, a, b: of.output.weight.zero_()),
     "head_from_one": without_by(
         zero_columns, pick=lambda heads: [(layer, head - 1) for layer, head in heads]
     ),
     "layer_ignored": without_by(zero_columns, pick=lambda heads: [(0, head) for _, head in heads]),
     "kept_instead": without_others,
-    "values_instead": without_by(zero_values),
-    "columns_of_another_slice": without_by(
-        lambda attention, first, last: attention.output.weight[:, first:].zero_()
-    ),
-    "not_set_to_zero": without_by(fills_with_ones),
+    "values_instead": without_by(lambda of, a, b: of.value.weight[a:b].zero_()),
+    "columns_of_another_slice": without_by(lambda of, a, b: of.output.weight[:, a:].zero_()),
+    "not_set_to_zero": without_by(lambda of, a, b: of.output.weight[:, a:b].fill_(1)),
     "difference_returned": lambda model, heads, head_dim, run: (
         run() - without_columns(model, heads, head_dim, run)
     ),
-    "query_or_key_cleared": without_by(clears_queries),
+    "query_or_key_cleared": without_by(lambda of, a, b: of.query.weight[a:b].zero_()),
     "run_not_called": lambda model, heads, head_dim, run: run,
     "layer_and_head_swapped": without_by(zero_columns, pick=lambda heads: [pair[::-1] for pair in heads]),
     "parameters_replaced": without_new_parameters,
@@ -483,12 +440,6 @@ def path_in_heads(split):
     return attempt
 
 
-def path_difference(attention, norm, hidden_state, written, num_heads):
-    nothing = torch.zeros_like(written)
-    whole, cut = (path_fused(attention, norm, hidden_state, less, num_heads) for less in (nothing, written))
-    return whole - cut
-
-
 def by_stored(layer, x):
     return torch.einsum("bsi,io->bso", x, layer.weight) + layer.bias
 
@@ -513,7 +464,9 @@ for name, attempt in {
     "mean_over_heads": lambda *inputs: path_by_hand(*inputs).mean(dim=1),
     "half_cut": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x - w / 2)))),
     "excludes_itself": path_scores(lambda scores, later: scores.softmax(-1).tril(-1)),
-    "difference_returned": path_difference,
+    "difference_returned": lambda a, norm, x, w, n: (
+        path_fused(a, norm, x, 0 * w, n) - path_rows(a, norm, x, w, n)
+    ),
     "mask_after_softmax": path_scores(lambda scores, later: scores.softmax(-1).tril()),
     "not_split": path_in_heads(lambda part, heads: part[:, None]),
     "mask_not_minus_infinity": path_scores(lambda scores, later: scores.tril().softmax(-1)),
