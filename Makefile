@@ -51,7 +51,7 @@ lab: environment ## open JupyterLab on the first notebook
 check: dev-environment ## check the code and the rooms of utils, in under a minute (or some: ARGS="-k mask")
 	$(IN_VENV) -m ruff check
 	$(IN_VENV) -m ruff format --check
-	$(IN_VENV) -m pytest tests -m "not slow and not browser" -n 2 --dist loadfile --durations 3 $(ARGS)
+	$(IN_VENV) -m pytest tests -m "not slow and not browser and not hub" -n 2 --dist loadfile --durations 3 $(ARGS)
 
 test: dev-environment ## check the code, run every test, compare every notebook with its stored outputs
 	$(IN_VENV) -m ruff check
@@ -68,7 +68,7 @@ validate: dev-environment ## check the workflows and CITATION.cff
 	$(TOOL) zizmor==1.32.0 --offline --quiet --persona pedantic .github
 	$(TOOL) cffconvert==2.0.0 --validate
 
-rehearse: dev-environment ## run every notebook in a stand-in for Colab, then with other models (or some: ARGS="colab 01 06")
+rehearse: dev-environment ## run every notebook in a stand-in for Colab, then with another model (or some: ARGS="colab 01 06")
 	$(IN_VENV) .ci/rehearse.py $(ARGS)
 
 notebooks: dev-environment ## generate badges and navigation, then execute every notebook in place (or: ARGS="02 06")

@@ -5,6 +5,7 @@ import sys
 
 # jsonschema, which nbformat imports, would build a grammar of web addresses: 2 seconds in each process.
 sys.modules["rfc3987_syntax"] = None
+pytest_plugins = ["nbval.plugin"]
 
 import nbval.kernel
 import nbval.plugin

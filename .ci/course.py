@@ -178,10 +178,9 @@ def minutes(cells: list[dict]) -> dict[str, float]:
     return taken | {"exercises": practice}
 
 
-def badge(path: Path, images: str = "../images") -> str:
-    """The "Open in Colab" badge of a notebook. Its picture is the course's own: no network is asked."""
-    address = f"https://colab.research.google.com/github/{repository()}/blob/main/notebooks/{path.name}"
-    return f"[![Open in Colab]({images}/open-in-colab.svg)]({address})"
+def colab(path: Path) -> str:
+    """Where Colab opens a notebook."""
+    return f"https://colab.research.google.com/github/{repository()}/blob/main/notebooks/{path.name}"
 
 
 def navigation(path: Path) -> str:
@@ -207,8 +206,9 @@ def set_up() -> str:
 
 def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
+    badge = f"[![Open in Colab](../images/open-in-colab.svg)]({colab(path)})"
     return {
-        "navigation-top": f"{navigation(path)} · {badge(path)}\n\n{way(path)}",
+        "navigation-top": f"{navigation(path)} · {badge}\n\n{way(path)}",
         "title": about(path)["header"],
         "set-up": set_up(),
         "navigation-bottom": navigation(path),
@@ -226,19 +226,21 @@ def launch() -> str:
     """Where the course opens without an installation."""
     binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/notebooks/{paths()[0].name}"
     return (
-        f"No installation at all: each badge below opens a notebook in Colab, and [Binder]({binder}) opens "
-        "the whole course in JupyterLab (its first start takes minutes)."
+        f"No installation at all: open [notebook 01 in Colab]({colab(paths()[0])}), or any other "
+        f"by its link below. [Binder]({binder}) opens the whole course in JupyterLab (its first start "
+        "takes minutes)."
     )
 
 
 def table() -> str:
-    """README's table: each notebook with the first thing that it teaches to do, its minutes and its badge."""
+    """README's table: each notebook with its first ability, its minutes, and a link to Colab."""
+    # A word, not the badge: GitHub shrinks a picture in a narrow column until nobody can read it.
     rows = ["| | Notebook | Minutes: reading, exercises | |", "|---|---|---|---|"]
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
         minutes = f"{of['reading']} + {of['exercises']}"
-        rows.append(f"| {path.name[:2]} | {link} | {minutes} | {badge(path, 'images')} |")
+        rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
     hours = sum(of["reading"] + of["exercises"] for of in said.values()) / 60
     return "\n".join(rows) + f"\n\nTogether about {hours:.0f} hours."
 

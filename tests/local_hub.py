@@ -78,11 +78,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_file(self, file):
         content = file.read_bytes()
-        git_id = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        self.reply(200, content, {"ETag": f'"{git_id}"', "X-Repo-Commit": COMMIT})
+        etag = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # git's, as on the real hub
+        self.reply(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
 
     def fail(self, status, code=""):
-        self.reply(status, b"{}", {"X-Error-Code": code} if code else {})
+        self.reply(status, headers={"X-Error-Code": code} if code else {})
 
     def reply(self, status, body=b"", headers=()):
         self.send_response(status)

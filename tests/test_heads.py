@@ -265,6 +265,7 @@ def test_a_batch_holds_at_most_so_many_weights(bert, monkeypatch):
     assert [len(places) for places, _ in found] == [3, 3, 1]
 
 
+@pytest.mark.slow
 def test_trained_heads_beat_the_offset(bert, some_sentences):
     """The surest claim of notebook 10 about the default model, on a quarter of the treebank."""
     found = score_heads(bert[1], bert[0], some_sentences).drop_duplicates("relation").set_index("relation")

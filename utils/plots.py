@@ -9,12 +9,15 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import scienceplots  # noqa: F401  (importing it makes its styles known to matplotlib)
 import torch
+from cycler import cycler
 
 # A sign that the font lacks (Chinese, say) is drawn as a box; matplotlib would also print a warning for each.
 warnings.filterwarnings("ignore", message="Glyph .* missing from font")
 
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
 STYLE = ["science", "notebook", "no-latex"]
+# Of lines and bars, in this order. Each is told from the others, and from white, by its brightness alone.
+PALETTE = {"key": "#1a4480", "value": "#2f8c4a", "query": "#d98029", "fourth": "#7c4bb0", "fifth": "#2e2e2e"}
 SIZES = {
     "font.family": "DejaVu Sans",
     "mathtext.fontset": "dejavusans",
@@ -25,6 +28,7 @@ SIZES = {
     "xtick.labelsize": 10,
     "ytick.labelsize": 10,
     "legend.fontsize": 10,
+    "axes.prop_cycle": cycler(color=PALETTE.values()),
 }
 
 
@@ -54,6 +58,7 @@ def grid_of_axes(count, columns, size=(3, 3), **more):
 
 
 MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
+DARK = 0.71  # the weight from which white digits are read better than black ones
 CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # a colour and the closing quote follow
 
 
@@ -90,7 +95,7 @@ class AttentionTable(pd.DataFrame):
 def _coloured(weight):
     """Return one cell of the table."""
     red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
-    ink = "white" if weight > 0.55 else "black"
+    ink = "white" if weight > DARK else "black"
     return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
 
 

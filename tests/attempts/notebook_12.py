@@ -6,9 +6,9 @@ from contextlib import ExitStack, contextmanager
 import torch
 import torch.nn.functional as F
 
-from .tables import right, unlisted, wrong
+from .tables import fresh, peer, right, wrong
 
-# ------------------------------------------------------------------------------------- a score for induction
+# --------------------------------------------------------------------------------------- a score for induction
 
 
 def score_loops(attn_weights, input_ids):
@@ -54,9 +54,6 @@ def score_rolled(attn_weights, input_ids):
     return torch.tensor([[head[same.any(1)].mean() for head in layer] for layer in on_next])
 
 
-right("induction_score", score_loops, score_table, score_einsum, score_places, score_rolled)
-
-
 def score_with(shift=1, choose=lambda keys: keys, reduce=sum, which="before", divide=None):
     def attempt(attn_weights, input_ids):
         ids, shares = input_ids.tolist(), []
@@ -73,75 +70,81 @@ def score_with(shift=1, choose=lambda keys: keys, reduce=sum, which="before", di
     return attempt
 
 
-def score_of_all_fields(attn_weights, input_ids):
-    before = (input_ids[:, None] == input_ids).tril(diagonal=-1)
-    return attn_weights[..., F.pad(before, (1, 0))[:, :-1]].mean(dim=-1)
+def earlier(input_ids):
+    return (input_ids[:, None] == input_ids).tril(diagonal=-1)
 
 
-def score_with_the_diagonal(attn_weights, input_ids):
-    same = (input_ids[:, None] == input_ids).tril()
-    shares = (attn_weights * F.pad(same, (1, 0))[:, :-1]).sum(dim=-1)
-    return shares[..., same.any(dim=-1)].mean(dim=-1)
+def score_over(together):
+    """Another way to take the queries together: from (layers, heads, query)."""
+
+    def attempt(attn_weights, input_ids):
+        behind = F.pad(earlier(input_ids), (1, 0))[:, :-1]
+        return together((attn_weights * behind).sum(dim=-1)[..., earlier(input_ids).any(dim=-1)])
+
+    return attempt
 
 
-wrong("induction_score", "earlier_place_itself", score_with(shift=0))
-wrong("induction_score", "token_before_it", score_with(shift=-1))
-wrong("induction_score", "first_place_only", score_with(choose=lambda places: places[:1]))
-wrong("induction_score", "last_place_only", score_with(choose=lambda places: places[-1:]))
-wrong(
-    "induction_score",
-    "all_queries_counted",
-    score_with(which="all"),
-    score_with_the_diagonal,
-    lambda w, ids: (w * F.pad((ids[:, None] == ids).tril(-1), (1, 0))[:, :-1]).sum(-1).mean(-1),
-)
-wrong(
-    "induction_score",
-    "fixed_distance",
-    lambda w, ids: w[..., q := torch.arange(len(ids) // 2, len(ids)), q - len(ids) // 2 + 1].mean(-1),
-)
-wrong(
-    "induction_score",
-    "next_query_read",
-    lambda w, ids: (
+def score_by_next_token(attn_weights, input_ids):
+    known = (input_ids[:, None] == input_ids).tril(-1).any(dim=-1)
+    targets = F.pad(input_ids[1:], (0, 1), value=-1)[:, None] == input_ids
+    return (attn_weights * targets).sum(dim=-1)[..., known].mean(dim=-1)
+
+
+def score_that_comes_round(attn_weights, input_ids):
+    after = (input_ids[:, None] == input_ids).roll(1, dims=-1).tril()
+    return (attn_weights * after).sum(dim=-1)[..., after.any(dim=-1)].mean(dim=-1)
+
+
+right("induction_score", score_loops, score_table, score_einsum, score_places, score_rolled)
+# Tokens, and for each query whose token stood before: the keys right behind those places. Worked by hand.
+KEYS = {
+    (3, 5, 9, 7, 3, 5, 3, 8, 7): {4: [1], 5: [2], 6: [1, 5], 8: [4]},
+    (4, 4, 6, 4, 6, 6, 8): {1: [1], 3: [1, 2], 4: [3], 5: [3, 5]},
+    (0, 1, 2, 3, 0, 1, 2, 3): {4: [1], 5: [2], 6: [3], 7: [4]},
+}
+
+
+def score_by_hand(attn_weights, input_ids):
+    keys = KEYS[tuple(input_ids.tolist())]
+    return torch.stack([attn_weights[:, :, query, of].sum(dim=-1) for query, of in keys.items()]).mean(dim=0)
+
+
+peer("induction_score", score_by_hand)
+fresh("induction_score", (torch.rand(2, 2, 6, 6).tril(), torch.tensor([5, 1, 5, 5, 1, 2])))
+
+for name, attempt in {
+    "earlier_place_itself": score_with(shift=0),
+    "token_before_it": score_with(shift=-1),
+    "first_place_only": score_with(choose=lambda places: places[:1]),
+    "last_place_only": score_with(choose=lambda places: places[-1:]),
+    "all_queries_counted": score_with(which="all"),
+    "fixed_distance": lambda w, ids: w[
+        ..., q := torch.arange(len(ids) // 2, len(ids)), q - len(ids) // 2 + 1
+    ].mean(-1),
+    "next_query_read": lambda w, ids: (
         (w * (down := F.pad((ids[:, None] == ids).tril(-1), (0, 0, 1, 0))[:-1]))
         .sum(-1)[..., down.any(-1)]
         .mean(-1)
     ),
-)
-wrong("induction_score", "largest_only", score_with(reduce=lambda found: torch.stack(found).amax(dim=0)))
-wrong("induction_score", "last_query_left_out", lambda w, ids: score_loops(w[..., :-1, :-1], ids[:-1]))
-wrong("induction_score", "later_places_counted", score_with(which="twice"))
-wrong("induction_score", "mean_over_keys", score_with(reduce=lambda w: sum(w) / len(w)), score_of_all_fields)
-wrong(
-    "induction_score", "one_too_far", score_with(shift=2, choose=lambda places: [p for p in places if p < 5])
-)
-wrong(
-    "induction_score",
-    "query_itself_left_out",
-    lambda w, ids: score_table(w * ~torch.eye(len(ids)).bool(), ids),
-    lambda w, ids: (
-        (w * F.pad((b := (ids[:, None] == ids).tril(-2)), (1, 0))[:, :-1]).sum(-1)[..., b.any(-1)].mean(-1)
-    ),
-)
-wrong("induction_score", "mean_over_keys", lambda w, ids: score_table(w, ids) / len(ids))
-wrong("induction_score", "sum_over_queries", score_with(divide=lambda ids: 1))
-wrong(
-    "induction_score",
-    "query_key_swapped",
-    lambda w, ids: score_loops(w.transpose(-2, -1), ids),
-    lambda w, ids: score_table(w.mT, ids),
-)
-unlisted(
-    "induction_score",
-    lambda w, ids: score_loops(w, ids)[0],
-)
-wrong(
-    "induction_score", "fixed_distance", lambda w, ids: w.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
-)
-wrong("induction_score", "mean_over_heads", lambda w, ids: score_loops(w, ids).mean())
+    "largest_only": score_with(reduce=lambda found: torch.stack(found).amax(dim=0)),
+    "last_query_left_out": lambda w, ids: score_loops(w[..., :-1, :-1], ids[:-1]),
+    "later_places_counted": score_with(which="twice"),
+    "mean_over_keys": score_with(reduce=lambda w: sum(w) / len(w)),
+    "one_too_far": score_with(shift=2, choose=lambda places: [p for p in places if p < 5]),
+    "query_itself_left_out": lambda w, ids: score_table(w * ~torch.eye(len(ids)).bool(), ids),
+    "sum_over_queries": score_with(divide=lambda ids: 1),
+    "query_key_swapped": lambda w, ids: score_loops(w.transpose(-2, -1), ids),
+    "mean_over_heads": lambda w, ids: score_loops(w, ids).mean(),
+    "other_than_mean": score_over(lambda shares: shares.amax(-1)),
+    "queries_left_out": score_over(lambda shares: shares[..., -1]),
+    "all_earlier_places": lambda w, ids: w.tril(-1).sum(-1)[..., earlier(ids).any(-1)].mean(-1),
+    "hits_counted": lambda w, ids: score_table((w == w.amax(-1, keepdim=True)).float(), ids),
+    "every_place_of_the_next_token": score_by_next_token,
+    "last_column_comes_round": score_that_comes_round,
+}.items():
+    wrong("induction_score", name, attempt)
 
-# -------------------------------------------------------------------------------------- without some heads
+# ---------------------------------------------------------------------------------- a model without some heads
 
 
 def without_columns(model, heads, head_dim, run):
@@ -223,9 +226,6 @@ def without_other_tensor(model, heads, head_dim, run):
             model.attentions[layer].output.weight = weight
 
 
-right("without_head", without_columns, without_stack, without_recursion, without_hooks, without_other_tensor)
-
-
 def without_by(change, back=True, safe=True, pick=lambda heads: heads, too_late=False):
     """`change(attention, first place, last place)` takes out a head."""
 
@@ -251,40 +251,6 @@ def without_by(change, back=True, safe=True, pick=lambda heads: heads, too_late=
 
 def zero_columns(attention, first, last):
     attention.output.weight[:, first:last] = 0
-
-
-def zero_rows(attention, first, last):
-    attention.output.weight[first:last] = 0
-
-
-def zero_nth(attention, first, last):
-    count = attention.output.weight.shape[1] // (last - first)
-    attention.output.weight[:, first // (last - first) :: count] = 0
-
-
-def zero_one(attention, first, last):
-    attention.output.weight[:, first // (last - first)] = 0
-
-
-def zero_bias_too(attention, first, last):
-    attention.output.weight[:, first:last] = 0
-    attention.output.bias[:] = 0
-
-
-def zero_all(attention, first, last):
-    attention.output.weight.zero_()
-
-
-def without_clone(model, heads, head_dim, run):
-    kept = [attention.output.weight.detach() for attention in model.attentions]  # the same memory
-    with torch.no_grad():
-        for layer, head in heads:
-            model.attentions[layer].output.weight[:, head * head_dim : (head + 1) * head_dim] = 0
-    result = run()
-    with torch.no_grad():
-        for attention, weight in zip(model.attentions, kept, strict=True):
-            attention.output.weight.copy_(weight)
-    return result
 
 
 def without_in_order(model, heads, head_dim, run):
@@ -317,58 +283,62 @@ def without_others(model, heads, head_dim, run):
     return without_columns(model, [place for place in every if place not in heads], head_dim, run)
 
 
-wrong("without_head", "rows_for_columns", without_by(zero_rows), without_by(zero_rows, back=False))
-wrong("without_head", "not_put_back", without_by(zero_columns, back=False), without_clone)
-wrong("without_head", "put_back_in_the_same_order", without_in_order)
-wrong("without_head", "error_swallowed", without_quietly)
-wrong("without_head", "not_put_back_after_an_error", without_by(zero_columns, safe=False))
-wrong(
-    "without_head",
-    "nothing_taken_out",
-    without_by(zero_columns, too_late=True),
-    lambda model, heads, head_dim, run: run(),
-)
-wrong(
-    "without_head",
-    "one_head_only",
-    without_by(zero_columns, pick=lambda heads: heads[:1]),
-    without_by(zero_columns, pick=lambda heads: heads[-1:]),
-)
-wrong("without_head", "every_nth_column", without_by(zero_nth))
-wrong("without_head", "one_column", without_by(zero_one))
-wrong("without_head", "bias_too", without_by(zero_bias_too))
-wrong("without_head", "whole_layer", without_by(zero_all))
-wrong(
-    "without_head",
-    "head_from_one",
-    without_by(zero_columns, pick=lambda heads: [(layer, head - 1) for layer, head in heads]),
-    without_by(zero_columns, pick=lambda heads: [(layer, head + 1) for layer, head in heads]),
-)
-wrong(
-    "without_head",
-    "layer_ignored",
-    without_by(zero_columns, pick=lambda heads: [(0, head) for _, head in heads]),
-)
-wrong("without_head", "kept_instead", without_others)
+def without_new_parameters(model, heads, head_dim, run):
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    try:
+        return without_columns(model, heads, head_dim, run)
+    finally:
+        for layer, attention in enumerate(model.attentions):
+            attention.output.weight = torch.nn.Parameter(state[f"attentions.{layer}.output.weight"])
 
 
-def zero_values(attention, first, last):
-    attention.value.weight[first:last] = 0
+def without_popping(model, heads, head_dim, run):
+    return without_columns(model, [heads.pop() for _ in range(len(heads))], head_dim, run)
 
 
-wrong("without_head", "values_instead", without_by(zero_values))
-unlisted(
+right("without_head", without_columns, without_stack, without_recursion, without_hooks, without_other_tensor)
+peer("without_head", without_hooks)
+fresh(
     "without_head",
-    lambda model, heads, head_dim, run: -run(),
-    lambda model, heads, head_dim, run: without_columns(model, heads, head_dim, run)[:1],
-)
-wrong(
-    "without_head",
-    "columns_of_another_slice",
-    without_by(lambda attention, first, last: attention.output.weight[:, first:].zero_()),
+    ((2, 5, 2), [(1, 4), (1, 0)], False),
+    ((3, 3, 2), [(1, 1)], False),
+    ((2, 2, 3), [(1, 1)], True),
 )
 
-# ------------------------------------------------------------------------------------------ a path is cut
+for name, attempt in {
+    "rows_for_columns": without_by(lambda of, a, b: of.output.weight[a:b].zero_()),
+    "not_put_back": without_by(zero_columns, back=False),
+    "put_back_in_the_same_order": without_in_order,
+    "error_swallowed": without_quietly,
+    "not_put_back_after_an_error": without_by(zero_columns, safe=False),
+    "nothing_taken_out": without_by(zero_columns, too_late=True),
+    "one_head_only": without_by(zero_columns, pick=lambda heads: heads[:1]),
+    "every_nth_column": without_by(
+        lambda of, a, b: of.output.weight[:, a // (b - a) :: of.num_heads].zero_()
+    ),
+    "one_column": without_by(lambda of, a, b: of.output.weight[:, a // (b - a)].zero_()),
+    "bias_too": without_by(lambda of, a, b: (zero_columns(of, a, b), of.output.bias.zero_())),
+    "whole_layer": without_by(lambda of, a, b: of.output.weight.zero_()),
+    "head_from_one": without_by(
+        zero_columns, pick=lambda heads: [(layer, head - 1) for layer, head in heads]
+    ),
+    "layer_ignored": without_by(zero_columns, pick=lambda heads: [(0, head) for _, head in heads]),
+    "kept_instead": without_others,
+    "values_instead": without_by(lambda of, a, b: of.value.weight[a:b].zero_()),
+    "columns_of_another_slice": without_by(lambda of, a, b: of.output.weight[:, a:].zero_()),
+    "not_set_to_zero": without_by(lambda of, a, b: of.output.weight[:, a:b].fill_(1)),
+    "difference_returned": lambda model, heads, head_dim, run: (
+        run() - without_columns(model, heads, head_dim, run)
+    ),
+    "query_or_key_cleared": without_by(lambda of, a, b: of.query.weight[a:b].zero_()),
+    "run_not_called": lambda model, heads, head_dim, run: run,
+    "layer_and_head_swapped": without_by(zero_columns, pick=lambda heads: [pair[::-1] for pair in heads]),
+    "parameters_replaced": without_new_parameters,
+    "changes_its_input": without_popping,
+}.items():
+    wrong("without_head", name, attempt)
+
+# ------------------------------------------------------------------------------------------ a path that is cut
 
 
 def path_by_hand(attention, norm, hidden_state, written, num_heads):
@@ -427,9 +397,6 @@ def path_rows(attention, norm, hidden_state, written, num_heads):
     return found
 
 
-right("path_cut", path_by_hand, path_fused, path_each_head, path_layer_norm, path_rows)
-
-
 def path_from(states, mask=True, scale=lambda d, size: d**-0.5, view=False):
     """`states(attention, norm, x, w)` gives query and key, (batch, seq, hidden_size)."""
 
@@ -452,40 +419,6 @@ def good(a, norm, x, w):
     return a.query(norm(x)), a.key(norm(x - w))
 
 
-wrong(
-    "path_cut",
-    "queries_cut_too",
-    path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x - w)))),
-    lambda a, norm, x, w, heads: path_by_hand(a, norm, x - w, torch.zeros_like(w), heads),
-)
-wrong(
-    "path_cut", "queries_cut_instead", path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x))))
-)
-wrong(
-    "path_cut",
-    "nothing_cut",
-    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)))),
-    lambda a, norm, x, w, heads: path_by_hand(a, norm, x, 0 * w, heads),
-)
-wrong("path_cut", "added_instead", lambda a, norm, x, w, heads: path_by_hand(a, norm, x, -w, heads))
-wrong("path_cut", "keys_from_written", path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(w)))))
-wrong(
-    "path_cut",
-    "cut_behind_the_norm",
-    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x) - w))),
-    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x) - norm(w)))),
-    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)) - a.key(w))),
-)
-wrong("path_cut", "no_norm", path_from(lambda a, norm, x, w: (a.query(x), a.key(x - w))))
-wrong(
-    "path_cut",
-    "wrong_layer",
-    path_from(lambda a, norm, x, w: (a.key(norm(x)), a.query(norm(x - w)))),
-    path_from(lambda a, norm, x, w: (a.query(norm(x)), a.query(norm(x - w)))),
-)
-wrong("path_cut", "no_norm", path_from(lambda a, norm, x, w: (a.query(x), a.key(norm(x - w)))))
-
-
 def path_scores(finish):
     def attempt(a, norm, x, w, heads):
         q, k = (torch.stack(part.chunk(heads, dim=-1), dim=1) for part in good(a, norm, x, w))
@@ -493,107 +426,6 @@ def path_scores(finish):
         return finish(torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1]), later)
 
     return attempt
-
-
-wrong(
-    "path_cut",
-    "mask_inverted",
-    path_scores(lambda scores, later: scores.where(later, -math.inf).softmax(-1)),
-    path_scores(
-        lambda scores, later: scores.where(later | torch.eye(len(later)).bool(), -math.inf).softmax(-1)
-    ),
-)
-wrong(
-    "path_cut",
-    "softmax_over_queries",
-    path_scores(lambda s, later: s.masked_fill(later, -math.inf).softmax(2)),
-)
-wrong(
-    "path_cut",
-    "no_softmax",
-    path_scores(lambda s, later: s.masked_fill(later, -math.inf)),
-    path_scores(lambda s, later: s * ~later),
-)
-wrong("path_cut", "no_mask", path_from(good, mask=False))
-wrong("path_cut", "no_scaling", path_from(good, scale=lambda d, size: 1))
-wrong("path_cut", "scaled_by_hidden_size", path_from(good, scale=lambda d, size: size**-0.5))
-wrong("path_cut", "view_without_transpose", path_from(good, view=True))
-unlisted(
-    "path_cut",
-    lambda *inputs: path_by_hand(*inputs).transpose(-2, -1),
-    lambda a, norm, x, w, heads: path_by_hand(a, norm, x, w, heads) @ x[:, None],
-)
-wrong("path_cut", "mean_over_heads", lambda *inputs: path_by_hand(*inputs).mean(dim=1))
-
-
-# ------------------------------------------------------------------------------------- one more of each mistake
-
-
-def earlier(input_ids):
-    return (input_ids[:, None] == input_ids).tril(diagonal=-1)
-
-
-def score_over(together):
-    """Another way to take the queries together: from (layers, heads, query)."""
-
-    def attempt(attn_weights, input_ids):
-        behind = F.pad(earlier(input_ids), (1, 0))[:, :-1]
-        return together((attn_weights * behind).sum(dim=-1)[..., earlier(input_ids).any(dim=-1)])
-
-    return attempt
-
-
-def score_of_hits(attn_weights, input_ids):
-    return score_table((attn_weights == attn_weights.amax(-1, keepdim=True)).float(), input_ids)
-
-
-def score_from_next_row(attn_weights, input_ids):
-    """The row of the query behind it."""
-    return score_table(attn_weights.roll(-1, 2)[:, :, :-1, :-1], input_ids[:-1])
-
-
-def score_before(attn_weights, input_ids):
-    rows = attn_weights.tril(-1).sum(dim=-1)
-    return rows[..., earlier(input_ids).any(dim=-1)].mean(dim=-1)
-
-
-def score_half_way(attn_weights, input_ids):
-    return attn_weights.diagonal(1 - len(input_ids) // 2, dim1=-2, dim2=-1).mean(-1)
-
-
-for misconception, attempt in {
-    "other_than_mean": score_over(lambda shares: shares.amax(-1)),
-    "queries_left_out": score_over(lambda shares: shares[..., -1]),
-    "mean_over_heads": score_over(lambda shares: shares.mean((1, 2))),
-    "fixed_distance": score_half_way,
-    "next_query_read": score_from_next_row,
-    "all_earlier_places": score_before,
-    "hits_counted": score_of_hits,
-}.items():
-    wrong("induction_score", misconception, attempt)
-
-
-def clears_one_more(attention, first, last):
-    attention.output.weight[:, first : last + 1] = 0
-
-
-def fills_with_ones(attention, first, last):
-    attention.output.weight[:, first:last] = 1
-
-
-def clears_queries(attention, first, last):
-    attention.query.weight[first:last] = 0
-
-
-for misconception, attempt in {
-    "columns_of_another_slice": without_by(clears_one_more),
-    "not_set_to_zero": without_by(fills_with_ones),
-    "difference_returned": lambda model, heads, head_dim, run: (
-        run() - without_columns(model, heads, head_dim, run)
-    ),
-    "query_or_key_cleared": without_by(clears_queries),
-}.items():
-    wrong("without_head", misconception, attempt)
 
 
 def path_in_heads(split):
@@ -608,45 +440,48 @@ def path_in_heads(split):
     return attempt
 
 
-def path_difference(attention, norm, hidden_state, written, num_heads):
-    nothing = torch.zeros_like(written)
-    whole, cut = (path_fused(attention, norm, hidden_state, less, num_heads) for less in (nothing, written))
-    return whole - cut
+def by_stored(layer, x):
+    return torch.einsum("bsi,io->bso", x, layer.weight) + layer.bias
 
 
-for misconception, attempt in {
+right("path_cut", path_by_hand, path_fused, path_each_head, path_layer_norm, path_rows)
+peer("path_cut", path_fused)
+
+for name, attempt in {
+    "queries_cut_too": path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x - w)))),
+    "queries_cut_instead": path_from(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x)))),
+    "nothing_cut": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)))),
+    "added_instead": lambda a, norm, x, w, heads: path_by_hand(a, norm, x, -w, heads),
+    "keys_from_written": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(w)))),
+    "cut_behind_the_norm": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x) - w))),
+    "no_norm": path_from(lambda a, norm, x, w: (a.query(x), a.key(x - w))),
+    "wrong_layer": path_from(lambda a, norm, x, w: (a.key(norm(x)), a.query(norm(x - w)))),
+    "mask_inverted": path_scores(lambda scores, later: scores.where(later, -math.inf).softmax(-1)),
+    "no_softmax": path_scores(lambda s, later: s.masked_fill(later, 0.0)),
+    "no_mask": path_from(good, mask=False),
+    "scaled_by_hidden_size": path_from(good, scale=lambda d, size: size**-0.5),
+    "view_without_transpose": path_from(good, view=True),
+    "mean_over_heads": lambda *inputs: path_by_hand(*inputs).mean(dim=1),
     "half_cut": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x - w / 2)))),
-    "mean_over_heads": lambda *given: path_fused(*given).mean(1),
     "excludes_itself": path_scores(lambda scores, later: scores.softmax(-1).tril(-1)),
-    "difference_returned": path_difference,
+    "difference_returned": lambda a, norm, x, w, n: (
+        path_fused(a, norm, x, 0 * w, n) - path_rows(a, norm, x, w, n)
+    ),
     "mask_after_softmax": path_scores(lambda scores, later: scores.softmax(-1).tril()),
-    "other_divisor": path_from(good, scale=lambda d, size: (size / d) ** -0.5),
-    "scaled_by_d": path_from(good, scale=lambda d, size: 1 / d),
     "not_split": path_in_heads(lambda part, heads: part[:, None]),
     "mask_not_minus_infinity": path_scores(lambda scores, later: scores.tril().softmax(-1)),
     "norm_twice": path_from(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(norm(x - w))))),
     "heads_interleaved": path_in_heads(
         lambda part, heads: part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)
     ),
+    "norm_for_one_only": path_from(lambda a, norm, x, w: (a.query(x), a.key(norm(x - w)))),
+    "scaled_by_num_heads": path_from(good, scale=lambda d, size: (size / d) ** -0.5),
+    "softmax_over_batch": path_scores(lambda s, later: s.masked_fill(later, -math.inf).softmax(1)),
+    "matrix_not_transposed": path_from(
+        lambda a, norm, x, w: (by_stored(a.query, norm(x)), by_stored(a.key, norm(x - w)))
+    ),
+    "bias_forgotten": path_from(
+        lambda a, norm, x, w: (norm(x) @ a.query.weight.T, norm(x - w) @ a.key.weight.T)
+    ),
 }.items():
-    wrong("path_cut", misconception, attempt)
-
-
-def score_by_next_token(attn_weights, input_ids):
-    known = (input_ids[:, None] == input_ids).tril(-1).any(dim=-1)
-    targets = F.pad(input_ids[1:], (0, 1), value=-1)[:, None] == input_ids
-    return (attn_weights * targets).sum(dim=-1)[..., known].mean(dim=-1)
-
-
-def score_that_comes_round(attn_weights, input_ids):
-    after = (input_ids[:, None] == input_ids).roll(1, dims=-1).tril()
-    return (attn_weights * after).sum(dim=-1)[..., after.any(dim=-1)].mean(dim=-1)
-
-
-wrong("induction_score", "every_place_of_the_next_token", score_by_next_token)
-wrong("induction_score", "last_column_comes_round", score_that_comes_round)
-wrong(
-    "without_head",
-    "layer_ignored",
-    without_by(zero_columns, pick=lambda heads: [(heads[0][0], head) for _, head in heads]),
-)
+    wrong("path_cut", name, attempt)

@@ -1,4 +1,4 @@
-"""The pages of the three views: their size and the time that Python
+"""The pages of the four views: their size and the time that Python
 and Chromium take for them, beside bertviz's.
 
 Sizes are those of the whole page, with d3 in it, which bertviz's own pages fetch from a server with jQuery.
@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache, partial
+from importlib import metadata
 from pathlib import Path
 
 import bertviz
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -25,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from summary import record  # noqa: E402
 from view_samples import load  # noqa: E402
 
-from utils.views import head_view, model_view, neuron_view  # noqa: E402
+from utils.views import head_view, model_view, neuron_view, text_view  # noqa: E402
 
 TEXT = "My friend told me about this class and I love it so far! She was right."
 CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
@@ -97,10 +99,10 @@ def large_pages():
     yield "neuron", "128 tokens x 144 heads", neuron_view(bert, Numbers(), "all")
 
 
-def scores(tokens, layers):
-    """Attention of 12 heads, of which no weight is near 0."""
+def scores(tokens, layers, heads=12):
+    """Attention of which no weight is near 0."""
     torch.manual_seed(0)
-    return [torch.randn(1, 12, tokens, tokens).mul(2).softmax(-1) for _ in range(layers)]
+    return [torch.randn(1, heads, tokens, tokens).mul(2).softmax(-1) for _ in range(layers)]
 
 
 # What bertviz's head view calls of jQuery.
@@ -110,6 +112,7 @@ const $ = (what) => {
   const own = { part, change: () => own };
   const add = (name, call) => { own[name] = (...given) => { if (part) call(...given); return own; }; };
   add("append", (child) => part.append(child.part));
+  add("attr", (name, value) => part.setAttribute(name, value));
   add("empty", () => part.replaceChildren());
   add("on", (type, act) => part.addEventListener(type, act));
   add("text", (text) => { part.textContent = text; });
@@ -119,13 +122,13 @@ const $ = (what) => {
 """
 
 
-def bertviz_page(attention, tokens):
-    """bertviz's head view as a page of its own, with d3 in it, and what it needs of jQuery."""
-    drawing = bertviz.head_view(attention, tokens, html_action="return").data
+def bertviz_page(view, attention, tokens):
+    """A view of bertviz as a page of its own, with d3 in it, and what it needs of jQuery."""
+    drawing = view(attention, tokens, html_action="return").data
     drawing = re.sub(r"require\.config\(.*?\}\);", "", drawing, count=1, flags=re.DOTALL)
-    d3 = re.search(r"<script>.*?</script>", head_view(attention, tokens).html, flags=re.DOTALL)[0]
+    d3 = metadata.distribution("mpld3").locate_file("mpld3/js/d3.v5.min.js").read_text(encoding="utf-8")
     ready = f"<script>{JQUERY} const requirejs = (names, draw) => draw($, d3);</script>"
-    return "\n".join(["<!doctype html><meta charset=utf-8>", d3, ready, drawing])
+    return "\n".join(["<!doctype html><meta charset=utf-8>", f"<script>{d3}</script>", ready, drawing])
 
 
 # Two frames later the lines are not only in the page but on the screen.
@@ -133,45 +136,45 @@ SHOWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(d
 
 
 def seconds_of(browser, file):
-    """How long a page of a head view takes until it is drawn, and then for another layer."""
+    """How long a page takes until it is drawn, and then for another layer, where it has such a menu."""
     page = browser.new_page(viewport={"width": 1200, "height": 900})
     start = time.perf_counter()
     page.goto(file.as_uri())
+    if file.stem == "own":
+        page.wait_for_selector("html.drawn")
     page.evaluate(SHOWN)
-    drawn = time.perf_counter()
-    change = "menu => { menu.value = 2; menu.dispatchEvent(new Event('change')); }"
-    page.locator("#layer").evaluate(change)
-    page.evaluate(SHOWN)
-    changed = time.perf_counter()
+    drawn = changed = time.perf_counter()
+    if page.locator("#layer").count():
+        change = "menu => { menu.value = 2; menu.dispatchEvent(new Event('change')); }"
+        page.locator("#layer").evaluate(change)
+        page.evaluate(SHOWN)
+        changed = time.perf_counter()
     page.close()
     return drawn - start, changed - drawn
 
 
 def compare_times(browser, folder):
-    print(
-        "\nSeconds until a head view of 6 layers x 12 heads is drawn, and for another layer. Best of three."
-    )
-    print(f"{'tokens':>8}{'the course':>18}{'bertviz':>18}{'ratio':>16}")
-    for tokens, most in ((20, 1), (60, 1), (128, 0.2)):
-        given = scores(tokens, layers=6), [f"token{i}" for i in range(tokens)]
-        (folder / "theirs.html").write_text(bertviz_page(*given), encoding="utf-8")
-        head_view(*given).save(folder / "own.html")
-        found = {
-            name: [seconds_of(browser, folder / f"{name}.html") for _ in range(3)]
-            for name in ("own", "theirs")
-        }
-        own, theirs = ([min(times) for times in zip(*runs, strict=True)] for runs in found.values())
-        ratios = [mine / other for mine, other in zip(own, theirs, strict=True)]
-        print(
-            f"{tokens:8}", *(f"{one:10.2f}{other:8.2f}" for one, other in (own, theirs, ratios)), flush=True
-        )
-        record(
-            f"head view in Chromium, {tokens} tokens",
-            f"{own[0]:.2f} s, other layer {own[1]:.2f} s",
-            f"{ratios[0]:.2f}, {ratios[1]:.2f} of bertviz's",
-            f"at most {most}",
-            max(ratios) <= most,
-        )
+    print("\nSeconds in Chromium until a view is drawn, and for another layer. The best of two.")
+    print(f"{'view':>6} {'layers x heads':>15} {'tokens':>7}{'the course':>16}{'bertviz':>16}{'ratio':>14}")
+    views = {"head": (head_view, bertviz.head_view), "model": (model_view, bertviz.model_view)}
+    cases = [("head", 6, 12, 20), ("head", 6, 12, 60), ("head", 6, 12, 128)]
+    cases += [("model", 6, 12, 20), ("model", 6, 12, 60), ("model", 30, 9, 20)]
+    for name, layers, heads, tokens in cases:
+        own, theirs = views[name]
+        given = scores(tokens, layers, heads), [f"token{i}" for i in range(tokens)]
+        (folder / "theirs.html").write_text(bertviz_page(theirs, *given), encoding="utf-8")
+        own(*given).save(folder / "own.html")
+        found = []
+        for who in ("own", "theirs"):
+            runs = [seconds_of(browser, folder / f"{who}.html") for _ in range(2)]
+            found.append([min(times) for times in zip(*runs, strict=True)])
+        ratios = [mine / other for mine, other in zip(*found, strict=True) if other]
+        numbers = "".join(f"{drawn:9.2f}{changed:7.2f}" for drawn, changed in found)
+        shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{name:>6} {f'{layers} x {heads}':>15} {tokens:7}{numbers}{shown:>14}", flush=True)
+        most = 1 if tokens < 60 else 0.2
+        what = f"{name} view in Chromium, {layers} x {heads}, {tokens} tokens"
+        record(what, f"{found[0][0]:.2f} s", f"{shown} of bertviz's", f"at most {most}", max(ratios) <= most)
 
 
 def draw_large_pages(browser, folder):
@@ -184,6 +187,7 @@ def draw_large_pages(browser, folder):
         address = view.save(folder / f"{name}.html").as_uri()
         start = time.perf_counter()
         page.goto(address)
+        page.wait_for_selector("html.drawn")
         page.evaluate(SHOWN)
         seconds = time.perf_counter() - start
         size = len(view.html.encode())
@@ -209,31 +213,52 @@ def in_the_browser():
         browser.close()
 
 
-def random_attention(count):
-    """72 heads, 12 in each layer, and their tokens."""
-    torch.manual_seed(0)
-    attention = [torch.randn(1, 12, count, count).mul(2).softmax(-1) for _ in range(6)]
-    return attention, [f"token{i}" for i in range(count)]
-
-
 def displaying():
-    """CPU seconds of what a notebook waits for: the page of the head view and its static picture."""
-    print("\nDisplaying a head view of 72 heads, CPU seconds, the best of 3")
-    print(f"{'tokens':>8}{'the course':>14}{'bertviz':>14}{'goal':>9}")
-    for count, goal in ((20, 0.3), (60, 0.6), (128, 1.5)):
-        given = random_attention(count)
-        own = cpu(lambda *given: head_view(*given)._repr_mimebundle_(), *given)
-        theirs = cpu(lambda *given: bertviz.head_view(*given, html_action="return"), *given)
-        print(f"{count:8}{own:14.2f}{theirs:14.2f}{goal:9}")
-        what = f"displaying a head view, {count} tokens"
-        record(what, f"{own:.2f} s of CPU", f"{theirs:.2f} s, page alone", f"{goal} s", own <= goal)
+    """CPU seconds of what a notebook waits for: the output of a view, beside bertviz's whole page."""
+    print("\nDisplaying a view, CPU seconds, the best of 3. bertviz makes no picture.")
+    print(
+        f"{'view':>8}{'layers x heads':>16}{'tokens':>8}{'the course':>12}{'bertviz':>10}{'goal':>7}{'MB':>8}"
+    )
+    cases = [("head", 6, 12, 20, 0.1), ("head", 6, 12, 60, 0.36), ("head", 6, 12, 128, 1)]
+    cases += [("model", 6, 12, 20, 0.2), ("model", 6, 12, 60, 0.6)]
+    cases += [("model", 30, 9, 20, 0.6), ("model", 30, 9, 40, 1.5)]
+    cases += [("neuron", 30, 9, 15, 0.5), ("neuron", 30, 9, 40, 1), ("neuron", 30, 9, 100, 2)]
+    cases += [("text", 30, 9, 512, 1)]
+    views = {"head": (head_view, bertviz.head_view), "model": (model_view, bertviz.model_view)}
+    for name, layers, heads, count, goal in cases:
+        tokens, theirs = [f"token{i}" for i in range(count)], None
+        if name == "neuron":
+            ids = torch.arange(count)[None]
+            made = [neuron_view(llama(), inputs={"input_ids": ids}, tokens=tokens) for _ in range(3)]
+        elif name == "text":
+            made = [text_view(scores(count, 1, heads) * layers, tokens)]
+        else:
+            given = scores(count, layers, heads), tokens
+            made = [views[name][0](*given) for _ in range(3)]
+            theirs = cpu([partial(views[name][1], *given, html_action="return")])
+        own = cpu([view._repr_mimebundle_ for view in made])
+        beside = f"{theirs:10.2f}" if theirs is not None else f"{'-':>10}"
+        size = len(made[0].html.encode()) / 1e6
+        shape = f"{layers} x {heads}"
+        print(f"{name:>8}{shape:>16}{count:8}{own:12.2f}{beside}{goal:7}{size:8.2f}", flush=True)
+        what = f"displaying a {name} view, {shape}, {count} tokens"
+        record(what, f"{own:.2f} s of CPU", f"{beside.strip()} s, page alone", f"{goal} s", own <= goal)
 
 
-def cpu(call, *given):
+@cache
+def llama():
+    """A model of SmolLM2's shape: 30 layers of 9 heads, which share 3 key heads."""
+    sizes = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3}
+    config = LlamaConfig(**sizes, vocab_size=200, intermediate_size=64, attn_implementation="eager")
+    return LlamaModel(config).eval()
+
+
+def cpu(calls):
+    """CPU seconds of the quickest of some calls."""
     seconds = []
-    for _ in range(3):
+    for call in calls:
         start = time.process_time()
-        call(*given)
+        call()
         seconds.append(time.process_time() - start)
     return min(seconds)
 
@@ -248,7 +273,7 @@ def cold_start():
     }
     best = dict.fromkeys(codes, 99.0)
     with tempfile.TemporaryDirectory() as folder:
-        torch.save(random_attention(20), Path(folder, "given.pt"))
+        torch.save((scores(20, 6), [f"token{i}" for i in range(20)]), Path(folder, "given.pt"))
         for name in [*codes] * 5:
             before = os.times()
             command = [sys.executable, "-c", start + codes[name]]

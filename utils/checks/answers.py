@@ -28,9 +28,6 @@ def unlike(value, otherwise=None):
     return kinds.get(type(value), otherwise)
 
 
-# --------------------------------------------------------------------------------------------------- reading
-
-
 def kind_of(value):
     """Return in words what a value is that cannot be read."""
     if value is None:
@@ -49,12 +46,7 @@ def kind_of(value):
 
 
 def read_tensor(value, what="result", lists=False):
-    """Return a tensor as one of float64, or raise `Unreadable`, with a sentence of its own for what is nearly one.
-
-    With `lists` a number, an array, or a list or tuple of them will do too: for an exercise that asks for a list or
-    for a pair of numbers. Whether a check accepts them is said where it makes its reader: `whole_numbers(name)`
-    does, `alone(name)` does not.
-    """
+    """Return a tensor of float64, or raise `Unreadable`; with `lists`, of a number, an array or a list too."""
     if isinstance(value, torch.Tensor) and not value.is_complex():
         return value.detach().to_dense().to("cpu", torch.float64)
     if isinstance(value, torch.Tensor):
@@ -140,9 +132,6 @@ def whole_numbers(name, lists=True):
     return read
 
 
-# ------------------------------------------------------------------------------------------------- comparing
-
-
 def agrees(answer, expected):
     """Say whether two answers are equal, to 4 decimals. Weights may be missing, or a mean of heads."""
     for name, value in expected.items():
@@ -225,11 +214,7 @@ def row_sums(answer):
 
 
 def first_difference(mine, value):
-    """Return the first place where two tensors differ clearly, and what stands there in each, in words.
-
-    Clearly: by half of the largest difference. Two decimals, as more could differ between two computers; three where
-    two do not show it. Where a right one is True or False, so is what is told.
-    """
+    """Return the first place where two tensors differ by half of the most, and what stands there, in words."""
     truth = {"1": "True", "0": "False"} if value.dtype == torch.bool else {}
     mine, value = mine.to(torch.float64), value.to(torch.float64)
     apart = (mine - value).abs().nan_to_num(math.inf, math.inf)

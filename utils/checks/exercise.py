@@ -1,8 +1,7 @@
 """The engine: an exercise is a solution, trials, and edits of the solution's own source.
 
-A known mistake is the solution with a few letters changed. `Exercise.judge` runs an attempt and the solution on the
-trials. Where they differ, the edited solutions run too, and the mistake is the one whose answers are those of the
-attempt. The edits stand beside their words in the .toml files (words.py).
+A known mistake is the solution with a few letters changed. Where an attempt and the solution differ on the trials, the
+edited solutions run too: the mistake is the one that answers like the attempt. The edits stand in the .toml files.
 """
 
 import copy
@@ -25,7 +24,7 @@ from .verdict import PASSED, Verdict, not_attempted, refused
 from .words import last, tables_of
 
 IN_FLOAT64 = "Right in float32. The same inputs came again in float64, as numbers of 64 bits. "
-TOLD_BY_PAIRS = 12  # so many numbers must be wrong before two mistakes at once are looked for
+TOLD_BY_PAIRS = 12  # where fewer numbers are wrong, many pairs of mistakes fit by chance
 
 
 class Told(NamedTuple):
@@ -50,14 +49,11 @@ class Mutant(NamedTuple):
 class Exercise:
     """A `solution` (a function), its trials, and the rows of its table; called with an attempt, it gives a `Verdict`.
 
-    `trials()` returns a list of tuples of inputs. `read` makes an answer of whatever comes back, or raises
-    `Unreadable`. `signs` name what no edit can show: a name -> test of (inputs, answer). `library` are the names of
-    functions that are the whole answer: who calls one passes, and hears that it is the library's.
-
-    An edit reads "old => new"; several at once are joined by ";;". One without "=>" replaces what the last line
-    returns. "{{a || b}}" stands for two edits, one with a and one with b. An edit of a group that finds nothing to
-    change is left out. What is rare stands in methods that a subclass may have of its own: `call`, `shown`,
-    `close`, `distance`.
+    `trials()` returns a list of tuples of inputs; `read` makes an answer of what comes back, or raises `Unreadable`;
+    `signs` name what no edit can show: a name -> test of (inputs, answer); who calls a function of the `library`
+    passes, and hears that it is the library's. An edit reads "old => new"; several at once are joined by ";;"; one
+    without "=>" replaces what the last line returns; "{{a || b}}" stands for two edits. What is rare stands in
+    methods that a subclass may have of its own: `call`, `shown`, `close`, `same`, `says_something`, `nearest`.
     """
 
     def __init__(self, solution, trials, read=output_and_weights, signs=None, library=()):
@@ -222,10 +218,7 @@ class Exercise:
         return Told(place, inputs, what_differs(answer, expected), answer, expected)
 
     def wrong_in_float64(self, run, told):
-        """Return a sentence and a name if what was right on all inputs is not right on the same ones in float64.
-
-        float64 is the default then, as in notebook 05. An answer in float32 is right too, if its numbers are.
-        """
+        """Return a sentence and a name if what was right is not right on the same inputs in float64."""
         pairs = [(one, in_float64(one.inputs)) for one in told]
         pairs = [(one, inputs) for one, inputs in pairs if inputs is not one.inputs]
         ran = run_attempt(run, [inputs for _, inputs in pairs], torch.float64)
@@ -275,10 +268,7 @@ class Exercise:
         return None
 
     def explains(self, mutants, read, foresee):
-        """Say whether each wrong answer is that of one of these mutants, and each right one too where they run.
-
-        Where an answer is nan or infinite, nothing else can be seen there, and nothing is said.
-        """
+        """Say whether each wrong answer is that of one of these mutants, and each right one too where they run."""
         shown, name = False, mutants[0].name
         for one in (one for one in read if " + " in name or self.says_something(name, one.inputs)):
             answers = [foresee(mutant.made, mutant.edit, one.place) for mutant in mutants]
@@ -297,11 +287,7 @@ class Exercise:
         return next((name for name, one in signs if tried(self.signs[name], one.inputs, one.answer)), None)
 
     def two_at_once(self, read, foresee):
-        """Return "one + other" if only one pair of mistakes explains every answer, or None.
-
-        The first edit of each name is tried with that of each other name. Where few numbers are wrong, many pairs
-        would fit by chance, so none is looked for.
-        """
+        """Return "one + other" if only one pair of mistakes explains every answer: of the first edits, or None."""
         values = [value for one in read if one.seen for value in one.answer.values()]
         if sum(value.numel() for value in values if isinstance(value, torch.Tensor)) < TOLD_BY_PAIRS:
             return None

@@ -38,12 +38,7 @@ def tried_with(attempt, inputs):
 
 
 def right_so_far(told, trials):
-    """Return what is right in an attempt whose mistake has no formula, and what to look at; and a symptom's name.
-
-    `told` holds what the engine saw of each trial that ended without an error: the `inputs`, and of a wrong answer
-    also what was `seen`, the `answer` and the `expected`. The name is that of a symptom that all wrong answers
-    share, or None.
-    """
+    """Return what is right so far and what to look at; and the name of a symptom of all wrong answers, or None."""
     right, wrong = [one for one in told if not one.seen], [one for one in told if one.seen]
     plain = [inputs for inputs in trials if len(inputs) < max(map(len, trials))]  # no mask was given
     facts, clue, name = [], "", None

@@ -30,8 +30,8 @@ class ModuleExercise(Exercise):
 
     def prepared(self, attempt):
         """Return what runs the learner's module on a trial, or None for a stub, and what foresees."""
-        sizes = {trial[0] for trial in self.trials}
-        modules = {arguments: built(attempt, arguments) for arguments in sorted(sizes)}
+        sizes = dict.fromkeys(arguments for arguments, *_ in self.trials)
+        modules = {arguments: built(attempt, arguments) for arguments in sizes}
         if None in modules.values():
             return None, None
         states = {arguments: self.state(module, *arguments) for arguments, module in modules.items()}
@@ -40,7 +40,7 @@ class ModuleExercise(Exercise):
         known = {}
 
         def run(arguments, *inputs):
-            return modules[arguments].to(inputs[0].dtype)(*inputs)
+            return self.call(modules[arguments].to(inputs[0].dtype), *inputs)
 
         def loaded(made, arguments):
             if (made, arguments) not in self._known:

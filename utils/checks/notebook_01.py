@@ -8,8 +8,6 @@ import torch
 from .answers import Unreadable, kind_of, parts_of, unlike, whole_numbers
 from .exercise import Exercise
 
-# --------------------------------------------------------------------------------------------------- merge_pair
-
 
 def merge_pair(words):
     pairs = Counter(pair for word in words for pair in pairwise(word))
@@ -54,8 +52,6 @@ check_merge_pair = Exercise(
     merge_pair, lambda: [([word.split() for word in text.split("  ")],) for text in TEXTS], read_words
 )
 
-# ---------------------------------------------------------------------------------------------------- pad_batch
-
 
 def pad_batch(sequences, pad_id):
     longest = max(len(row) for row in sequences)
@@ -94,8 +90,6 @@ def too_long(inputs, answer):
 
 
 check_pad_batch = Exercise(pad_batch, pad_batch_trials, read_batch, {"longer_than_longest": too_long})
-
-# --------------------------------------------------------------------------------------------- sentence_b_start
 
 
 def sentence_b_start(token_type_ids):

@@ -15,8 +15,6 @@ from .shared import (  # noqa: F401  # as_stored: for an edit
     plain_trials,
 )
 
-# ---------------------------------------------------------------------------------------------------- softmax
-
 
 def softmax(attn_scores):
     largest = attn_scores.amax(dim=-1, keepdim=True)  # (batch, query, 1)
@@ -55,8 +53,6 @@ check_softmax = Exercise(
     library=["softmax", "Softmax", "log_softmax", "softmin"],
 )
 
-# -------------------------------------------------------------------------------------------------- attention
-
 
 def attention(query, key, value):
     attn_scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (..., query, key)
@@ -78,8 +74,6 @@ check_attention = Exercise(
     signs={"overflow_on_large_scores": lost_queries},
     library=["scaled_dot_product_attention"],
 )
-
-# --------------------------------------------------------------------------------------------- weights_of_head
 
 
 def weights_of_head(hidden_state, layer, head):

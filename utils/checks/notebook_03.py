@@ -64,8 +64,6 @@ def window_mask(seq_len, size):
 
 check_window_mask = MaskExercise(window_mask, lambda: [(7, 5), (6, 1), (5, 3), (3, 4)], read_mask, SIGNS)
 
-# ---------------------------------------------------------------------------------------------------- padding
-
 
 def padding_mask(attention_mask):
     real = attention_mask == 1
@@ -115,8 +113,6 @@ check_padding_mask = PaddingMask(
     {"wrong_dtype_or_value": not_bool},
 )
 
-# ------------------------------------------------------------------------------------- attention with a mask
-
 
 def scaled_dot_product_attention(query, key, value, mask=None):
     attn_scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (..., query, key)
@@ -161,28 +157,6 @@ def lost_queries(inputs, answer):
     return far and overflowed(answer["output"], F.scaled_dot_product_attention(*inputs))
 
 
-def leaks(inputs, answer):
-    """Say whether some ordinary number x stands in the forbidden scores, or was added to them.
-
-    With A and Z, the sums of e^s · v and of e^s over the allowed keys, and B and Y those over the forbidden ones, the
-    output is (A + t B) / (Z + t Y), where t is e^x. This is solved for the one t that fits all rows best.
-    """
-    if len(inputs) < 4 or not inputs[3].any(dim=-1).all() or inputs[0].isinf().any():
-        return False
-    query, key, value, mask = (part.to(torch.float64) for part in inputs)
-    powers, output = (query @ key.mT / math.sqrt(query.shape[-1])).exp(), answer["output"]
-    if output.shape != (*query.shape[:-1], value.shape[-1]):
-        return False
-    allowed, forbidden = mask, 1 - mask
-    for leak in (forbidden.expand_as(powers), powers * forbidden):  # x in place of the score; x added to it
-        missing = (powers * allowed) @ value - output * (powers * allowed).sum(dim=-1, keepdim=True)
-        surplus = output * leak.sum(dim=-1, keepdim=True) - leak @ value
-        t = (missing * surplus).sum() / surplus.square().sum()
-        if t > 1e-6 and torch.allclose(missing, t * surplus, rtol=1e-3, atol=1e-4):
-            return True
-    return False
-
-
 class MaskedAttention(Exercise):
     """Attention in which the mistakes of notebook 02 are looked for where no mask is given."""
 
@@ -194,6 +168,6 @@ class MaskedAttention(Exercise):
 check_scaled_dot_product_attention = MaskedAttention(
     scaled_dot_product_attention,
     masked_trials,
-    signs={"overflow_on_large_scores": lost_queries, "mask_not_minus_infinity": leaks},
+    signs={"overflow_on_large_scores": lost_queries},
     library=["scaled_dot_product_attention"],
 )

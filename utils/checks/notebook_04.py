@@ -27,8 +27,6 @@ check_split_heads = Exercise(
     alone("result"),
 )
 
-# ------------------------------------------------------------------------------------------ multi-head attention
-
 
 class MultiHeadAttention(nn.Module):
     def __init__(self, hidden_size, num_heads):

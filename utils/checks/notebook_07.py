@@ -6,8 +6,6 @@ from .answers import LAYER_HEAD, alone, whole_numbers
 from .exercise import Exercise
 from .shared import SHAPES_OF_SHARES, made_attentions
 
-# ------------------------------------------------------------------------------------------------- shares
-
 
 def separator_share(attentions, tokens):
     separators = [place for place, token in enumerate(tokens) if token == "[SEP]"]
@@ -56,8 +54,6 @@ check_same_word_share = Exercise(
     alone("share"),
     SHAPES_OF_SHARES,
 )
-
-# --------------------------------------------------------------------------------- a head for every text
 
 
 def steady_head(scores, even):

@@ -8,8 +8,6 @@ from .answers import alone, whole_numbers
 from .exercise import Exercise
 from .shared import made_numbers
 
-# ------------------------------------------------------------------------------------------ back to scores
-
 
 def scores_from_weights(attn_weights):
     logs = attn_weights.log()  # (query, key): the scores, less one number in each row
@@ -25,8 +23,6 @@ check_scores_from_weights = Exercise(
     ],
     alone("scores"),
 )
-
-# ------------------------------------------------------------------------------------- without a dimension
 
 
 def weight_without_each(query, keys, target):
@@ -58,13 +54,24 @@ def strongest_dimensions(query, keys, target, count):
     return order[:count]
 
 
+def whole_numbers_of(*shape, start):
+    """Return a tensor of whole numbers from -15 to 15."""
+    count = torch.arange(math.prod(shape))
+    return ((count + 3) * (count + start) * 7 % 31 - 15.0).reshape(shape)
+
+
+# Keys, dimensions, target, count, start. With these no two leads are equal, and no two numbers that mistakes rank.
+SIZES = [(4, 6, 2, 3, 15), (5, 5, 2, 3, 15), (3, 4, 1, 4, 13), (6, 5, 3, 2, 11), (3, 6, 1, 2, 12)]
+
+
 def dimension_trials():
     """Return inputs whose products and leads are whole numbers, and no two leads of one input are equal."""
     trials = []
-    for keys, head_dim, target, count in ((4, 6, 2, 3), (5, 5, 0, 2), (3, 4, 1, 4), (4, 7, 3, 5)):
-        query, rows = made_numbers(head_dim, start=count) * 7, made_numbers(keys, head_dim, start=keys) * 7
+    for keys, head_dim, *rest, start in SIZES:
+        query = whole_numbers_of(head_dim, start=start)
+        rows = whole_numbers_of(keys, head_dim, start=start + 9)
         rows[-1] -= rows.sum(dim=0) % keys  # the mean over the keys is a whole number
-        trials.append((query.round(), rows.round(), target, count))
+        trials.append((query, rows, *rest))
     return trials
 
 

@@ -31,8 +31,6 @@ check_shift_right = Exercise(
     whole_numbers("ids", lists=False),
 )
 
-# ------------------------------------------------------------------------------------------- greedy decoding
-
 START, VOCABULARY = 1, 10
 STORIES = [[START, 5, 3, 5, 7, 4, 2], [START, 7, 5, 5, 3, 9]]  # each ends with an end token of its own
 
@@ -92,8 +90,6 @@ check_greedy_decode = Exercise(
     read_ids,
     {"not_whole_numbers": not_whole},
 )
-
-# ------------------------------------------------------------------------------------------- cross-attention
 
 
 class CrossAttention(nn.Module):

@@ -54,11 +54,7 @@ def steady(default=torch.float32):
 
 
 def run_attempt(function, trials, dtype=torch.float32):
-    """Call the function on each trial, in a thread that is stopped after LIMIT seconds. Return a `Ran`.
-
-    A thread works on every system, in a notebook, and beside other threads; no signal handler is touched. What
-    cannot be stopped from outside (a long call into C) is left behind and ends with the process.
-    """
+    """Call the function on each trial, in a thread that is stopped after LIMIT seconds. Return a `Ran`."""
     results, errors, changed, stopping = [], [], [], threading.Event()
 
     def work():
@@ -88,10 +84,7 @@ def run_attempt(function, trials, dtype=torch.float32):
 
 
 def wait_for(thread):
-    """Return when a thread has ended, or has computed for LIMIT seconds, or has had PATIENCE times that by the clock.
-
-    Where a system cannot tell how long another thread computed, the clock alone decides.
-    """
+    """Return when a thread has ended, has computed for LIMIT seconds, or took PATIENCE times that by the clock."""
     start, used = time.monotonic(), None
     with suppress(AttributeError, OSError):
         used = time.pthread_getcpuclockid(thread.ident)
@@ -103,10 +96,7 @@ def wait_for(thread):
 
 
 def stop_thread(thread):
-    """Throw SystemExit into a thread that still runs: many times, as an `except` around all may swallow it.
-
-    A loop that swallows every one goes on until the process ends. The verdict does not wait for it.
-    """
+    """Throw SystemExit into a thread, often: an `except` may swallow one. What goes on ends with the process."""
     for _ in range(50):
         if not thread.is_alive():
             return
@@ -138,9 +128,6 @@ def what_changed(now, before):
     elif isinstance(before, np.ndarray | set) and not np.array_equal(now, before):
         return f"an input of {len(before)} entries is not what it was."
     return None
-
-
-# ---------------------------------------------------------------------------------------------- stubs and errors
 
 
 def untouched(attempt):

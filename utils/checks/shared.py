@@ -6,8 +6,6 @@ import torch
 
 from .answers import LAYER_HEAD, Unreadable, close, whole_numbers
 
-# ------------------------------------------------------------------------------------------ inputs and modules
-
 
 def made_numbers(*shape, start=0, step=37):
     """Return a tensor of repeatable numbers from -2 to 2. They are not random: those differ between computers."""
@@ -26,9 +24,6 @@ def fill_weights(module):
 def as_stored(layer):
     """Return what a linear layer would be if its weight was not transposed: for edits."""
     return lambda x: x @ layer.weight + layer.bias
-
-
-# ----------------------------------------------------------------------- attention without a mask: 02, 03, 08
 
 
 def plain_trials():
@@ -65,8 +60,6 @@ def overflowed(mine, right):
     lost = mine.isnan().any(dim=-1) | (mine == 0).all(dim=-1)
     return bool(lost.any() and not lost.all() and close(mine[~lost], right[~lost]).all())
 
-
-# -------------------------------------------------------------------- heads of a made model, and tables: 06, 07, 10
 
 # What the shape of a table of shares shows, whatever its numbers are.
 SHAPES_OF_SHARES = {

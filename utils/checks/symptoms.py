@@ -21,17 +21,12 @@ def of_error(error):
     return next((name for name, pattern in told if re.search(pattern, kinds)), None)
 
 
-# ---------------------------------------------------------------------------------- how an answer differs
-
 OTHER_ORDER = "The numbers are right, but stand in another order: look at the axes, and at what is sorted."
 NOTHING = None, ""
 
 
 def of_answer(mine, value):
-    """Return the name of how a wrong answer differs from the right one, and a sentence with its numbers; or NOTHING.
-
-    The sentence is empty where the words of the name say all.
-    """
+    """Return the name of how a wrong answer differs from the right one, and a sentence with its numbers; or NOTHING."""
     if isinstance(mine, list) and isinstance(value, list):
         return of_list(mine, value)
     if isinstance(mine, int | float) and isinstance(value, int | float) and value:

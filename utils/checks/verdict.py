@@ -14,10 +14,9 @@ PASSED = set()  # the exercises that have passed since the kernel started; store
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check says: `passed`, the identifier of the `misconception` (or None), and a `message`.
+    """What a check says: `passed`, the name of the `misconception` or None ("a + b" of two), a `message`.
 
-    Of two mistakes at once both are named, joined by " + ". `look` is where to look, a notebook's number and a
-    heading in it (or None).
+    `look` is where to look, a notebook's number and a heading in it, or None.
     """
 
     exercise: str
@@ -59,11 +58,7 @@ def boxed(colour, words):
 
 
 def refused(exercise, seen, name=None, hint=""):
-    """Return the `Verdict` of a wrong attempt: what was seen, what mistake it is and why, where to look.
-
-    A name without a row is left out: the learner still hears what was seen. Without a name, or with that of a
-    symptom, the `hint` says what is right so far.
-    """
+    """Return the `Verdict` of a wrong attempt. A name without a row is left out; a `hint` stands where none says all."""
     names = name.split(" + ") if name else []
     told = [said_of(exercise, one) for one in names]
     if not told or any(words is None for words, _ in told):

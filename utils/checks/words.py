@@ -87,11 +87,7 @@ def said_of(exercise, name):
 
 @functools.cache
 def address_of(number, heading):
-    """Return the address of the cell with this heading in the notebook with this number, or None.
-
-    JupyterLab opens a notebook beside this one at a cell. Colab does not know the notebooks beside this one: there
-    the address is that of the published course, if there is one.
-    """
+    """Return the address of the cell with this heading, or None: in Colab that of the published course."""
     for path in (COURSE / "notebooks").glob(f"{number}_*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             lines = "".join(cell["source"]).splitlines() if cell["cell_type"] == "markdown" else []

@@ -131,7 +131,7 @@ def model_view(
 
     The arguments are those of `head_view`, but for include_layers and include_heads: the indices (0-based) of the rows
     and columns to draw; default all. The static picture of an encoder-decoder shows what its page opens with. A grid
-    that is higher than a screen opens compact: there lines that would lie within a pixel are drawn as one.
+    that is higher than a screen opens compact: there lines that would lie within two pixels are drawn as one.
 
     A weight is drawn within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together,
     and when there are more lines than a browser can draw.

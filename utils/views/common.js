@@ -26,7 +26,12 @@ async function numbers(text, size, make) {
   for (let byte = 0; byte < size; byte++) for (let i = 0; i < count; i++) all[i * size + byte] = planes[byte * count + i];
   return new make(all.buffer);
 }
-const toWeights = (levels) => Float32Array.from(levels, (level) => (level / 4095) ** 2);
+const squares = Float32Array.from(range(4096), (level) => (level / 4095) ** 2);
+function toWeights(levels) {
+  const weights = new Float32Array(levels.length);
+  for (let i = 0; i < levels.length; i++) weights[i] = squares[levels[i]];
+  return weights;
+}
 
 const [whole] = view.attention;
 view.attention.forEach((choice) => (choice.whole = choice.rows ? whole : choice)); // a part of a pair is cut out of the whole
@@ -96,6 +101,8 @@ function weightsOf(choice, left, right, layer, head) {
   const { shape: [layers, heads, rows, columns], weights } = choice.whole;
   const each = (index, count) => (index < count ? [index] : range(count));
   const starts = each(layer, layers).flatMap((l) => each(head, heads).map((h) => (l * heads + h) * rows * columns));
+  // A head as it is: nothing is hidden, joined or averaged.
+  if (starts.length === 1 && left.length === rows && right.length === columns) return weights.subarray(starts[0], starts[0] + rows * columns);
   const into = new Float32Array(left.length * right.length), hidden = hiddenOf(choice, "right");
   for (const start of starts) {
     const rowOf = (query) => weights.subarray(start + query * columns, start + (query + 1) * columns);
@@ -141,18 +148,25 @@ function drawLine(ink, opacity, row, column, { left, right, top, step }) {
 // Draw a line for each weight of each of some heads: {weights, colour}. Weights come row by row, so many columns in
 // each. The faint lines of all heads are drawn first: so no head covers the others, and none is lost in the 255 steps.
 function drawLines(ink, heads, columns, power, place) {
-  const steps = Array.from({ length: 256 }, () => []);
+  const size = heads[0].weights.length, opacities = new Float32Array(size * heads.length);
+  const starts = new Uint32Array(257), order = new Uint32Array(opacities.length);
+  const stepOf = (opacity) => (opacity < view.faintest ? 0 : 1 + Math.floor(opacity * 255));
   heads.forEach(({ weights }, head) => {
-    for (let i = 0; i < weights.length; i++) {
-      const opacity = Math.min(1, weights[i] ** power);
-      if (opacity >= view.faintest) steps[Math.round(opacity * 255)].push([opacity, head, i]);
+    for (let i = 0; i < size; i++) {
+      const opacity = Math.min(1, power === 1 ? weights[i] : weights[i] ** power);
+      opacities[head * size + i] = opacity;
+      starts[Math.min(256, stepOf(opacity) + 1)]++;
     }
   });
-  for (const lines of steps) {
-    for (const [opacity, head, i] of lines.sort(([a], [b]) => a - b)) {
-      ink.strokeStyle = heads[head].colour;
-      drawLine(ink, opacity, Math.floor(i / columns), i % columns, place);
-    }
+  for (let step = 1; step < 257; step++) starts[step] += starts[step - 1];
+  const first = starts[1], next = starts.slice();
+  for (let i = 0; i < opacities.length; i++) order[next[Math.min(255, stepOf(opacities[i]))]++] = i;
+  let last = -1;
+  for (const line of order.subarray(first)) {
+    const head = Math.floor(line / size), i = line % size;
+    if (head !== last) ink.strokeStyle = heads[head].colour;
+    last = head;
+    drawLine(ink, opacities[line], Math.floor(i / columns), i % columns, place);
   }
 }
 

@@ -19,7 +19,7 @@ function draw() {
   words = 0.26 * width;
   gap = width - 2 * (words + DIGITS);
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
-  weights = shown.map((_, head) => weightsOf(choice, left, right, layer, head));
+  weights = shown.map((_, head) => (head === MEAN && !shown[MEAN] ? null : weightsOf(choice, left, right, layer, head)));
   const height = Math.max(left.length, right.length) * ROW + TOP + 4;
   byId("vis").replaceChildren();
   // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
@@ -43,6 +43,7 @@ function draw() {
 }
 function drawAll() {
   clear(ink);
+  if (shown[MEAN]) weights[MEAN] ||= weightsOf(choiceNow(), left, right, byId("layer").selectedIndex, MEAN);
   const each = heads().map((head) => ({ weights: weights[head], colour: headColour(head) }));
   drawLines(ink, each, right.length, exponent(each.length), place());
 }

@@ -25,7 +25,7 @@ function layOut() {
     wide = Math.min(wide, Math.max(44, Math.round(2.2 * height)));
     step = (height - (height < 40 ? 4 : 2 * EDGE)) / longest;
   }
-  const bin = Math.max(1, Math.ceil(1 / step));
+  const bin = Math.max(1, Math.ceil(2 / step));
   const line = Math.min(view.line, Math.max(1, step * bin));
   cell = { width: wide, height, step, bin, line, thin: Math.min(1, (0.6 * step) / line) };
   byId("vis").classList.toggle("beside", beside);
@@ -76,7 +76,7 @@ function drawGrid(ink) {
     drawLines(ink, [{ weights, colour: rowColour(row) }], columns, thin < 1 ? 1 : power, place);
   }));
 }
-// Lines that would lie within a pixel are drawn as one, as opaque as they are together.
+// Lines that would lie within two pixels are drawn as one, as opaque as they are together.
 function together(weights, rows, columns, power) {
   const through = new Float32Array(rows * columns).fill(1);
   for (let q = 0, i = 0; q < left.length; q++) {

@@ -29,11 +29,12 @@ const digits = (weight) => weight.toFixed(view.decimals);
 const OPEN = 1112; // the width with the vectors, where there is room; else letters stay as large, and vectors shrink
 let QUERIES, KEYS, PRODUCT, SCORE, RIGHT; // where bertviz has its columns, but for the tokens on the right
 const FAR = () => 75 + PADDING_WIDTH; // so far these stand from bertviz's place, to leave room for digits
-const isNarrow = () => MATRIX_WIDTH < 150;
+const isNarrow = () => widthOfPage(OPEN) < 900;
+const SIGNS = 20; // on a narrow page plus and minus stand in a column of their own, so wide
 
 // Return the width with the vectors, and without.
 function layOut() {
-  const width = Math.max(440, widthOfPage(OPEN));
+  const page = Math.max(440, widthOfPage(OPEN)), width = page - (isNarrow() ? SIGNS : 0);
   PADDING_WIDTH = 25 - (OPEN - width) / 37;
   BOXWIDTH = 120 - (OPEN - width) / 12.5;
   MATRIX_WIDTH = (width - 2 * BOXWIDTH - 6.5 * PADDING_WIDTH - 109.5) / 3;
@@ -206,8 +207,10 @@ function keep(row) {
   light(row);
 }
 function show() {
-  const width = config.widths[config.expanded ? 0 : 1], rows = Math.max(left.length, right.length);
-  d3.select("#vis > svg").attr("viewBox", `0 0 ${width} ${rows * BOXHEIGHT + HEADING_HEIGHT + 8}`)
+  const rows = Math.max(left.length, right.length), start = isNarrow() ? SIGNS : 0;
+  const width = config.widths[config.expanded ? 0 : 1] + start;
+  find(".plus-sign, .minus-sign, .plus-sign + rect, .minus-sign + rect").forEach((sign) => (sign.style.translate = `${-start}px`));
+  d3.select("#vis > svg").attr("viewBox", `${-start} 0 ${width} ${rows * BOXHEIGHT + HEADING_HEIGHT + 8}`)
     .style("max-width", `${width}px`);
   d3.select("#expanded").attr("visibility", config.expanded ? "visible" : "hidden");
   d3.select("#collapsed").attr("visibility", config.expanded ? "hidden" : "visible");

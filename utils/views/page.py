@@ -155,9 +155,7 @@ def make_controls(panels, *more):
     ticks += [("words", "Words")] if joins else []
     ticks += [("hide", f"Hide {', '.join(special)}")] if special else []
     ticks += [("first", "Hide first token"), ("rescale", "Rescale the rest")]
-    strength = (
-        '<label>Strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
-    )
+    strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
     boxes = [
         f'<label><input type="checkbox" id="{name}"> {html.escape(label)}</label>' for name, label in ticks
     ]

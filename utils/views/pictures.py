@@ -78,7 +78,7 @@ def is_compact(layers, total_heads, tokens):
 def grid_cell(layers, total_heads, tokens, compact):
     """Return (width, height, step, bin) of a small picture, as `layOut` of model.js on a page of 1,100 pixels.
 
-    step: the height of a token; bin: how many tokens make one line, where more would lie within a pixel.
+    step: the height of a token; bin: how many tokens make one line, where more would lie within two pixels.
     """
     step, width = 84 / total_heads, (1084 - AXIS - SIDE) // total_heads
     height = tokens * step + 10
@@ -86,7 +86,7 @@ def grid_cell(layers, total_heads, tokens, compact):
         height = min(height, max(18, min(760 // layers, 200)))
         width = min(width, max(44, round(2.2 * height)))
         step = (height - (4 if height < 40 else 10)) / tokens
-    return width, height, step, max(1, ceil(1 / step))
+    return width, height, step, max(1, ceil(2 / step))
 
 
 def draw_grid(panel, layers, heads, total_heads):
@@ -185,7 +185,7 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
     )
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
     rows = max(len(query_tokens), len(key_tokens))
-    sheet = Sheet(1112, TOP + ROW * rows + 8, 2 if rows <= 48 else 1)
+    sheet = Sheet(1112, TOP + ROW * rows + 8, 2)
     sheet.add(Text(2, 18, f"L{named_layer}H{head}", 13))
     if stack.name != "All":
         sheet.add(Text(2, 36, stack.name, 11))

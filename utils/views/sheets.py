@@ -6,6 +6,8 @@ and its pixels up to three times as long as `strokes`.
 """
 
 import io
+import os
+import re
 import warnings
 import zlib
 from dataclasses import dataclass, field
@@ -25,6 +27,10 @@ FINE = 4  # letters are drawn so many times larger than they are shown
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
 FEW = 5000
+# Fonts that hold more than Latin letters, by their file names.
+SCRIPTS = re.compile(
+    "Noto|CJK|wqy|Droid|Unifont|FreeSans|Lohit|Emoji|Symbola|Hiragino|PingFang|Gothic|msyh|Nirmala", re.I
+)
 STEPS = [max(0, 255 - round((255 - level) / 4) * 4) for level in range(256)]
 
 
@@ -53,8 +59,8 @@ class Sheet:
         picture = Image.fromarray(image.astype(np.uint8))
         for text in texts:
             text.paint(picture, self.sharpness)
-        if picture.getcolors(FEW):
-            picture = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+        if colours := picture.getcolors(FEW):
+            picture = _with_few(picture, colours)
             effort = {"compress_level": 4}  # beyond, twice the time for a fiftieth of the size
         else:
             picture = picture.point(STEPS * 3)
@@ -84,6 +90,26 @@ class Sheet:
             warnings.simplefilter("ignore")  # a sign that the font lacks is drawn as a box, without a warning
             figure.savefig(file, format=kind, metadata=dated)
         return file.getvalue()
+
+
+def _with_few(picture, colours):
+    """Return the picture with 256 colours, the most frequent of `colours` (counts and colours) as it is."""
+    colours = np.array([colour for _, colour in sorted(colours, reverse=True)], np.uint8)
+    kinds = Image.Quantize.MAXCOVERAGE
+    few = Image.fromarray(colours[None]).quantize(256, kinds, kmeans=1, dither=Image.Dither.NONE)
+    chosen, palette = np.asarray(few)[0], few.getpalette()
+    palette[3 * chosen[0] : 3 * chosen[0] + 3] = colours[0].tolist()
+    # Which of the 256 stands for a colour, of all that there may be.
+    places = np.zeros(1 << 24, np.uint8)
+    places[_numbers_of(colours)] = chosen
+    found = Image.fromarray(places[_numbers_of(np.asarray(picture))], "P")
+    found.putpalette(palette)
+    return found
+
+
+def _numbers_of(colours):
+    red, green, blue = np.moveaxis(colours.astype(np.int32), -1, 0)
+    return red << 16 | green << 8 | blue
 
 
 @dataclass
@@ -204,7 +230,10 @@ class Text:
     def paint(self, picture, sharpness):
         """Draw larger and shrink: so letters stand where they should, and not at the next whole pixel."""
         scale = FINE * sharpness
-        font, anchor = _font(self.style, self.fitted * scale), self.anchor[0].replace("c", "m") + "s"
+        font, anchor = (
+            _font(self.style, self.fitted * scale, self.text),
+            self.anchor[0].replace("c", "m") + "s",
+        )
         x, y = (-self.y * scale, self.x * scale) if self.upwards else (self.x * scale, self.y * scale)
         left, top, right, bottom = font.getbbox(self.shown, anchor=anchor)
         column, row = (int(start // FINE) * FINE for start in (x + left, y + top))
@@ -226,19 +255,26 @@ class Text:
 
     @property
     def width(self):
-        return _font(self.style, self.size).getlength(self.shown)
+        return self.font.getlength(self.shown)
 
     @property
     def fitted(self):
         """The size at which the text is no wider than its room."""
         if len(self.shown) * self.size <= self.room:  # letters are hardly wider than high
             return self.size
-        return self.size * min(1, self.room / max(1, _font(self.style, self.size).getlength(self.shown)))
+        return self.size * min(1, self.room / max(1, self.font.getlength(self.shown)))
+
+    @property
+    def font(self):
+        return _font(self.style, self.size, self.text)
 
     @property
     def shown(self):
-        """The text with the code of each sign that would break a line or draw nothing."""
-        return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in self.text)
+        """The text with the code of each sign that would break a line, draw nothing, or draw an empty box."""
+        file = _file(self.style, self.text)
+        return "".join(
+            sign if sign.isprintable() and _has(file, sign) else f"\\u{ord(sign):04x}" for sign in self.text
+        )
 
 
 def _rgb(colour):
@@ -250,8 +286,43 @@ def _points(pixels):
 
 
 @cache
-def _font(style, size):
-    """Return a font that is installed with matplotlib, without importing it."""
+def _font(style, size, text=""):
+    """Return a font that has the signs of a text."""
+    return ImageFont.truetype(_file(style, text), size)
+
+
+@cache
+def _file(style, text):
+    """Return a font file with the signs of a text: one that matplotlib brings, else the best that is installed."""
     ending = {"bold": "-Bold", "italic": "-Oblique"}.get(style, "")
     folder = Path(find_spec("matplotlib").submodule_search_locations[0], "mpl-data/fonts/ttf")
-    return ImageFont.truetype(folder / f"DejaVuSans{ending}.ttf", size)
+    own = folder / f"DejaVuSans{ending}.ttf"
+    if all(_has(own, sign) for sign in text):
+        return own
+    return max([own, *_installed()], key=lambda file: sum(_has(file, sign) for sign in text))
+
+
+@cache
+def _installed():
+    """Return the font files of this machine whose names say that they hold many scripts."""
+    home, windows = Path.home(), os.environ.get("WINDIR", "C:/Windows")
+    folders = ["/usr/share/fonts", "/usr/local/share/fonts", home / ".fonts", home / ".local/share/fonts"]
+    folders += ["/System/Library/Fonts", "/Library/Fonts", home / "Library/Fonts", f"{windows}/Fonts"]
+    files = [file for folder in folders for file in sorted(Path(folder).rglob("*.[to]t[cf]"))]
+    return [file for file in files if SCRIPTS.search(file.name) and _opens(file)]
+
+
+def _opens(file):
+    try:
+        return bool(ImageFont.truetype(file, 20))
+    except OSError:  # as fonts of coloured pixels, which have one size
+        return False
+
+
+@cache
+def _has(file, sign):
+    """Whether a font has a sign: else it draws the box that it draws for a sign that no font has."""
+    if ord(sign) < 0x250 or not sign.isprintable():
+        return True
+    font = ImageFont.truetype(file, 20)
+    return bytes(font.getmask(sign)) != bytes(font.getmask("\U0010fffe"))

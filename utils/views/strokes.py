@@ -20,7 +20,7 @@ from ..threads import one_thread
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
 NEAR = 1_000_000  # numbers
-BANDS = (0, 0.12, 0.3, 0.5, 0.7, 0.85, 0.95, 1.01)
+BANDS = (0, 0.12, 0.35, 0.6, 0.85, 1.01)
 
 
 @one_thread()  # many small products are not worth waking other threads for each

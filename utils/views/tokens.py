@@ -11,11 +11,13 @@ NEW_LINES = re.compile(r"Ċ+|<0x0A>")  # as byte-level BPE and as SentencePiece 
 
 
 def prettify(tokens):
-    """Return the tokens without the marks of a tokenizer. A mark alone stands for a space, and is shown as one: ␣."""
+    """Return the tokens without the marks of a tokenizer. A mark alone stands for a space: ␣; new lines: ⏎."""
     return [_prettify(token) for token in tokens]
 
 
 def _prettify(token):
+    if NEW_LINES.fullmatch(token):
+        return "⏎" * max(1, token.count("Ċ"))
     plain = token.replace(ENDING, "")
     for mark in MARKS:
         plain = plain.replace(mark, " ")

@@ -1,0 +1,148 @@
+"""The drawings and the palette: brightness apart, ink on fill, and text in its place when it is drawn."""
+
+import itertools
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+import test_browser
+
+from utils.plots import PALETTE, AttentionTable
+
+ROOT = Path(__file__).parent.parent
+DRAWINGS = sorted(set((ROOT / "images").glob("*.svg")) - {ROOT / "images/open-in-colab.svg"})
+each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
+# What CONTRIBUTING.md says: class -> its fill and its edge.
+ROLES = dict(
+    re.findall(
+        r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$",
+        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+        re.M,
+    )
+)
+APART, INK, SMALLEST = 1.4, 4.5, 9  # fill to fill, text to fill, and pixels of a letter on a screen 390 wide
+
+
+def luminance(colour):
+    """Relative luminance as WCAG 2 defines it, plus its 0.05, so that a contrast is a quotient of two."""
+    parts = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05
+
+
+def contrast(one, other):
+    dark, light = sorted([luminance(one), luminance(other)])
+    return light / dark
+
+
+def too_near(colours, least=APART):
+    pairs = itertools.combinations(sorted(colours), 2)
+    return [pair for pair in pairs if contrast(*pair) < least]
+
+
+def parts(path, tag):
+    return ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}" + tag)
+
+
+def rules(path):
+    return dict(re.findall(r"\.([\w-]+) \{ (.*?) \}", path.read_text(encoding="utf-8")))
+
+
+def fill(part, rules):
+    """The fill of a part, as CSS has it: the last class that says one, else its own."""
+    said = [re.search(r"fill: (#\w+)", rules.get(name, "")) for name in part.get("class", "").split()]
+    return next((found[1] for found in reversed(said) if found), part.get("fill"))
+
+
+def test_contrast_is_that_of_wcag():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # the known grey that just fails
+
+
+def test_the_colours_of_queries_keys_and_values_are_told_apart_without_colour():
+    assert {"query", "key", "value", "no", "box"} <= set(ROLES)
+    of = {name: re.search(r"fill: (#\w+)", rule)[1] for name, rule in ROLES.items()}
+    assert not too_near({of[name] for name in ("query", "key", "value", "no", "box")})
+    assert not too_near({of[name] for name in ("first", "second", "third", "box")})
+
+
+@each_drawing
+def test_a_class_has_one_colour_in_all_drawings(path):
+    said = {name: rule for name, rule in rules(path).items() if "fill: #" in rule and "stroke: #" in rule}
+    assert said == {name: ROLES.get(name) for name in said}
+
+
+@each_drawing
+def test_fills_of_one_drawing_are_told_apart_and_carry_their_text(path):
+    css = rules(path)
+    boxes = [part for part in parts(path, "rect") if part.get("x")]
+    assert not too_near({fill(box, css) for box in boxes if box.get("class")})
+    for text in parts(path, "text"):
+        kinds = text.get("class", "").split()
+        x = float(text.get("x")) + ("left" in kinds) * 4 - ("right" in kinds) * 4
+        y = float(text.get("y")) - 4
+        under = ["#ffffff"]
+        for box in boxes:
+            left, top, width, height = (float(box.get(name)) for name in ("x", "y", "width", "height"))
+            inside = left <= x <= left + width and top <= y <= top + height
+            under += [fill(box, css)] if inside and fill(box, css) not in ("none", None) else []
+        ink = fill(text, css) or "#1b1b1b"
+        assert contrast(ink, under[-1]) >= INK, f"{text.text!r}: {ink} on {under[-1]}"
+
+
+def test_lines_of_plots_are_told_apart_without_colour():
+    assert not too_near(PALETTE.values())
+    assert all(contrast(colour, "white") > 2.9 for colour in PALETTE.values())
+
+
+def test_digits_in_a_table_of_weights_can_be_read():
+    weights = np.linspace(0, 1, 201)[None]
+    for part in np.split(weights, 3, axis=1):
+        html = AttentionTable(part, index=["a"], columns=range(67))._repr_html_()
+        found = re.findall(r"rgb\((\d+),(\d+),(\d+)\);color:(\w+)", html)
+        assert len(found) == 67
+        for *rgb, ink in found:
+            assert contrast([int(value) / 255 for value in rgb], ink) >= INK
+
+
+FIND = """() => [...document.querySelectorAll('text')].map(text => {
+  const {left, top, right, bottom} = text.getBoundingClientRect();
+  const size = parseFloat(getComputedStyle(text).fontSize);
+  const turned = text.hasAttribute('transform');
+  return {said: text.textContent, box: [left, top, right, bottom], size, turned};
+})"""
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Opens a drawing at its own size in Chromium, and says where its texts stand."""
+    with test_browser.playwright.sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=test_browser.CHROMIUM, args=test_browser.FLAGS)
+        page = browser.new_page()
+
+        def draw(path):
+            page.goto(path.as_uri())
+            return page.evaluate(FIND)
+
+        yield draw
+        browser.close()
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(test_browser.CHROMIUM is None, reason="needs Chromium on this machine")
+@each_drawing
+def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, drawn):
+    _, _, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
+    texts = drawn(path)
+    for text in texts:
+        left, top, right, bottom = text["box"]
+        assert min(left, top, width - right, height - bottom) >= 0, f"{text['said']} leaves the canvas"
+        assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
+    straight = [text for text in texts if not text["turned"]]
+    for one, other in itertools.combinations(straight, 2):
+        (a, b, c, d), (e, f, g, h) = one["box"], other["box"]
+        over = min(c, g) - max(a, e) > 1 and min(d, h) - max(b, f) > 3
+        assert not over, f"{one['said']!r} stands over {other['said']!r}"

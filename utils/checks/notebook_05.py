@@ -1,0 +1,271 @@
+"""The exercises of notebook 05: a norm folded into the next layer, positions moved, a layer of the encoder."""
+
+import math  # noqa: F401  # for edits
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from .answers import Unreadable, agrees, alone, output_and_weights, parts_of, what_differs
+from .exercise import Exercise
+from .modules import ModuleExercise
+from .shared import made_numbers
+
+# ---------------------------------------------------------------------------------------------------- fold_norm
+
+
+def fold_norm(norm_weight, norm_bias, weight, bias):
+    folded_weight = weight * norm_weight  # each column times its own number
+    folded_bias = bias + weight @ norm_bias
+    return folded_weight, folded_bias
+
+
+class FoldExercise(Exercise):
+    """A norm's result has the mean 0: what is added to a whole row of the weight changes nothing, and is right too."""
+
+    def close(self, inputs, mine, expected):
+        """Say whether bias and weight are right, the weight but for what is added to whole rows."""
+        shapes = mine["weight"].shape == expected["weight"].shape == inputs[2].shape
+        return shapes and agrees(centred(mine), centred(expected))
+
+
+def centred(answer):
+    """Return an answer whose weight has rows of mean 0."""
+    return answer | {"weight": answer["weight"] - answer["weight"].mean(dim=-1, keepdim=True)}
+
+
+def fold_norm_trials():
+    sizes = [
+        (4, 4),
+        (3, 5),
+        (5, 2),
+    ]  # numbers that come out and that go in; what takes rows for columns runs once
+    return [
+        tuple(made_numbers(*shape, start=place) for place, shape in enumerate([(n,), (n,), (m, n), (m,)], n))
+        for m, n in sizes
+    ]
+
+
+check_fold_norm = FoldExercise(fold_norm, fold_norm_trials, parts_of("weight", "bias"))
+
+# ----------------------------------------------------------------------------------------------- move_positions
+
+
+def move_positions(positions, steps):
+    hidden_size = positions.shape[-1]
+    speed = 10000.0 ** (-torch.arange(0, hidden_size, 2) / hidden_size)  # (hidden_size / 2,)
+    angle = steps * speed
+    sine, cosine = positions[:, 0::2], positions[:, 1::2]  # (seq, hidden_size / 2)
+    later_sine = sine * angle.cos() + cosine * angle.sin()
+    later_cosine = cosine * angle.cos() - sine * angle.sin()
+    later = torch.stack([later_sine, later_cosine], dim=-1)  # (seq, hidden_size / 2, 2)
+    return later.flatten(1)
+
+
+def sinusoidal(places, width):
+    """Return the vectors of these places, (seq, width): section 3.5 of Vaswani et al. 2017. For trials and edits."""
+    angles = torch.as_tensor(places)[:, None].double() / 10000 ** (torch.arange(0, width, 2) / width).double()
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+
+
+class MoveExercise(Exercise):
+    """Positions: of very large angles 32 bits know too little."""
+
+    def says_something(self, name, inputs):
+        """Say whether a trial can show a mistake: turned too fast, only few angles are known."""
+        few = inputs[0].shape[-1] == 4 and abs(inputs[1]) < 9
+        return few or name not in ("degrees", "speed_upside_down")
+
+
+def move_positions_trials():
+    # In the first the places are 0, 1, 2, …; so large a step as in the last shows a base that is nearly right.
+    cases = [(range(5), 6, 2), ((9, 0, 4, 30), 4, 3), ((6, 2, 11, 17), 4, -2), ((3, 40, 8), 4, 1000)]
+    return [(sinusoidal(places, width), steps) for places, width, steps in cases]
+
+
+check_move_positions = MoveExercise(move_positions, move_positions_trials, alone("result"))
+
+# --------------------------------------------------------------------------------------- a layer of the encoder
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, attention, feed_forward, hidden_size, dropout):
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.attention_norm = nn.LayerNorm(hidden_size)
+        self.feed_forward_norm = nn.LayerNorm(hidden_size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden_state):
+        attended = self.dropout(self.attention(hidden_state))
+        hidden_state = self.attention_norm(hidden_state + attended)
+        changed = self.dropout(self.feed_forward(hidden_state))
+        return self.feed_forward_norm(hidden_state + changed)
+
+
+HALVES = {  # what a learner may do around a part: for edits
+    "post": lambda norm, part, drop, x: norm(x + part(x)),
+    "kept": lambda norm, part, drop, x: norm(x + drop(part(x))),
+    "pre": lambda norm, part, drop, x: x + part(norm(x)),
+    "inside": lambda norm, part, drop, x: x + norm(part(x)),
+    "apart": lambda norm, part, drop, x: norm(x) + part(x),
+    "both apart": lambda norm, part, drop, x: norm(x) + norm(part(x)),
+    "sandwich": lambda norm, part, drop, x: x + norm(part(norm(x))),
+    "from normed": lambda norm, part, drop, x: norm(x) + part(norm(x)),
+    "two norms": lambda norm, part, drop, x: norm(x + norm(part(x))),
+    "pre alone": lambda norm, part, drop, x: part(norm(x)),
+    "sum": lambda norm, part, drop, x: norm(drop(x + part(x))),
+    "late": lambda norm, part, drop, x: drop(norm(x + part(x))),
+    "early": lambda norm, part, drop, x: norm(x + part(drop(x))),
+}
+
+
+def halves(layer, x, first, second, turned=False):
+    """Run both halves of a layer in other ways: for edits."""
+    pairs = [(layer.attention_norm, layer.attention), (layer.feed_forward_norm, layer.feed_forward)]
+    for way, (norm, part) in zip((first, second), pairs[::-1] if turned else pairs, strict=True):
+        x = HALVES[way](norm, part, layer.dropout, x)
+    return x
+
+
+class Part(nn.Module):
+    """A part of a layer that is handed to a learner's class. It has no weights of its own, and no copies."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, hidden_state):
+        return self.function(hidden_state)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def mixed(x):
+    """Attention that gives each token something of all tokens."""
+    scores = (x @ x.mT / 2 + made_numbers(x.shape[1], x.shape[1]).to(x)).softmax(dim=-1)
+    return scores @ x.roll(1, dims=-1) * made_numbers(x.shape[-1], start=3).to(x)
+
+
+def bent(x):
+    """A feed-forward network: each token alone."""
+    return torch.tanh(x @ made_numbers(x.shape[-1], x.shape[-1], start=5).to(x)) * 2 - 0.5
+
+
+def one_number(place, way):
+    """A part that writes into one place of a token only, so that a dropout has but two results."""
+    return lambda x: torch.eye(3)[place].to(x) * (x @ torch.tensor(way).to(x))[..., None]
+
+
+RATE, MANY = 0.4, 3000  # of dropout: none that a learner would write down; and equal tokens
+WHOLE = (Part(mixed), Part(bent), 6, RATE)  # in eval mode
+DROPPED = (
+    Part(one_number(1, [0.9, -0.4, 0.3])),
+    Part(one_number(2, [0.5, 0.6, -0.8])),
+    3,
+    RATE,
+)  # in train mode
+KINDS = f"table of the different results in train mode, of {MANY:,} equal tokens"
+
+
+class Calls(NamedTuple):
+    """What a layer returned twice for the same input, in train or eval mode."""
+
+    first: object
+    second: object
+    training: bool
+
+
+class LayerExercise(ModuleExercise):
+    """A layer with dropout: some trials run in train mode. There all tokens are equal, and kinds of results count."""
+
+    def call(self, layer, hidden_state):
+        """Run the layer twice, in eval mode; or once, in train mode."""
+        training = hidden_state.shape[-1] == 3
+        first = layer.train(training)(hidden_state)
+        return Calls(first, first if training else layer(hidden_state), training)
+
+    def told(self, place, result, foresee):
+        """Return the result of one trial as `Told`."""
+        told = super().told(place, result, foresee)
+        return told._replace(seen="Your class holds 1 norm where a layer has two.") if self.misfit else told
+
+    def close(self, inputs, mine, expected):
+        """Say whether an answer is the expected one: in train mode whether the same kinds of results came."""
+        if KINDS in mine.keys() | expected.keys():
+            return mine.keys() == expected.keys() and same_kinds(mine, expected)
+        return agrees(mine, expected)
+
+    def same(self, mine, foreseen):
+        """Say whether an answer is what an edited solution gives."""
+        return self.close(None, mine, foreseen)
+
+    def says_something(self, name, inputs):
+        """Say whether a trial can show a mistake: in train mode only those of dropout, which it alone can show."""
+        return name.startswith("dropout") == (inputs[1].shape[-1] == 3)
+
+
+def same_kinds(mine, expected):
+    """Say whether each kind of result came in both, and the same one most often."""
+    apart = torch.cdist(mine[KINDS], expected[KINDS])
+    often = (mine["most frequent result"] - expected["most frequent result"]).abs().max()
+    return bool(max(apart.amin(dim=0).max(), apart.amin(dim=1).max(), often) < 1e-3)
+
+
+def read_layer(raw):
+    """Read an output, or of equal tokens in train mode its different rows."""
+    first, second, training = raw if isinstance(raw, Calls) else Calls(raw, raw, False)
+    answer = {"output": output_and_weights(first)["output"]}
+    if training and answer["output"].dim() > 1:
+        kinds, counts = answer["output"].flatten(0, -2).round(decimals=4).unique(dim=0, return_counts=True)
+        often, kinds = kinds[counts.argmax()], kinds[:200]
+        new = [i for i, kind in enumerate(kinds) if not (kinds[:i] - kind).abs().amax(-1).lt(1e-3).any()]
+        return {KINDS: kinds[new], "most frequent result": often}
+    again = {"output": output_and_weights(second)["output"]}
+    if answer["output"].shape == again["output"].shape and not agrees(again, answer):
+        differs = what_differs(again, answer)
+        raise Unreadable(f"Called twice in eval mode, it gives two answers. {differs}", "dropout_in_eval")
+    return answer
+
+
+NORMS = "attention_norm", "feed_forward_norm"
+
+
+def two_norms(module, attention, feed_forward, hidden_size, dropout):
+    """Return the weights of a learner's norms, by the solution's names; those of one alone by one name."""
+    held = {name: norm for name, norm in module.named_modules() if isinstance(norm, nn.LayerNorm)}
+    if not held:
+        raise Unreadable("Your class holds 0 norms (nn.LayerNorm) where a layer has two.", "norm_missing")
+    if any(norm.weight is None or norm.bias is None for norm in held.values()):
+        said = "A norm of yours has no weight or no bias. Make it with nn.LayerNorm(hidden_size)."
+        raise Unreadable(said, "layer_without_weights")
+    if sizes := {norm.normalized_shape for norm in held.values()} - {(hidden_size,)}:
+        said = f"A norm of yours has the size {list(*sizes)}; a token has {hidden_size} numbers."
+        raise Unreadable(said, "layer_of_another_size")
+    if (eps := max(norm.eps for norm in held.values())) > 1.1e-5:
+        raise Unreadable(f"A norm of yours has an eps of {eps:.2g}.", "norm_eps")
+    if len(held) == 1:
+        ((name, norm),) = held.items()
+        held = {name if name in NORMS else NORMS[0]: norm}
+    elif missing := next((name for name in NORMS if name not in held), None):
+        raise Unreadable(
+            f"Your class needs an nn.LayerNorm named `{missing}`, and has none.", "layer_missing"
+        )
+    parts = ("weight", "bias")
+    return {
+        f"{name}.{part}": getattr(held[name], part).detach()
+        for name in NORMS
+        if name in held
+        for part in parts
+    }
+
+
+def encoder_layer_trials():
+    state = made_numbers(1, 1, 3, start=4).expand(1, MANY, 3)
+    wide = made_numbers(2, 3, 6) / 2, made_numbers(1, 6, 4, start=3).mT  # the second is not contiguous
+    return [(WHOLE, wide[0]), (WHOLE, wide[1]), (DROPPED, state)]
+
+
+check_encoder_layer = LayerExercise(EncoderLayer, encoder_layer_trials, two_norms, read_layer)

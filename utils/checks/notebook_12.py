@@ -1,0 +1,205 @@
+"""The exercises of notebook 12: a score for induction, a model without some heads, and one path that is cut."""
+
+import math
+from contextlib import suppress  # noqa: F401  # for an edit
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .answers import Unreadable, alone, kind_of, read_tensor
+from .exercise import Exercise
+from .shared import as_stored, fill_weights, made_numbers  # noqa: F401  # as_stored: for an edit
+
+# -------------------------------------------------------------------------------------- a score for induction
+
+
+def induction_score(attn_weights, input_ids):
+    before = (input_ids[:, None] == input_ids).tril(diagonal=-1)  # (query, key): the same token, earlier
+    behind = F.pad(before, (1, 0))[:, :-1]  # (query, key): one place further right
+    on_keys = attn_weights * behind
+    shares = on_keys.sum(dim=-1)  # (layers, heads, query)
+    table = shares[..., before.any(dim=-1)].mean(dim=-1)  # (layers, heads)
+    return table
+
+
+REPEATS = [[3, 5, 9, 7, 3, 5, 3, 8, 7], [4, 4, 6, 4, 6, 6, 8], [0, 1, 2, 3, 0, 1, 2, 3]]
+
+
+def induction_trials():
+    trials = []
+    for start, ids in enumerate(REPEATS):
+        layers, heads, seq = 2 + start % 2, 3 - start % 2, len(ids)
+        scores = made_numbers(layers, heads, seq, seq, start=start)
+        hidden = ~torch.ones(seq, seq, dtype=torch.bool).tril()
+        trials.append((scores.masked_fill(hidden, -math.inf).softmax(dim=-1), torch.tensor(ids)))
+    return trials
+
+
+check_induction_score = Exercise(induction_score, induction_trials, alone("score"))
+
+# -------------------------------------------------------------------------------- a model without some heads
+
+
+def without_head(model, heads, head_dim, run):
+    kept = {name: weight.clone() for name, weight in model.state_dict().items()}
+    try:
+        with torch.no_grad():
+            for layer, head in heads:
+                weight = model.attentions[layer].output.weight
+                part = slice(head * head_dim, (head + 1) * head_dim)
+                weight[:, part] = 0
+        return run()
+    finally:
+        model.load_state_dict(kept)
+
+
+def all_but(model, heads):
+    """Return all other heads: for edits."""
+    every = [(place, head) for place, layer in enumerate(model.attentions) for head in range(layer.num_heads)]
+    return [pair for pair in every if pair not in heads]
+
+
+class Attention(nn.Module):
+    """Causal attention with the names of the course's own."""
+
+    def __init__(self, num_heads, head_dim):
+        super().__init__()
+        self.num_heads = num_heads
+        for name in ("query", "key", "value", "output"):
+            setattr(self, name, nn.Linear(num_heads * head_dim, num_heads * head_dim))
+
+    def forward(self, hidden_state):
+        parts = [layer(hidden_state) for layer in (self.query, self.key, self.value)]
+        parts = [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
+        found = F.scaled_dot_product_attention(*parts, is_causal=True)
+        return self.output(found.transpose(1, 2).flatten(2))
+
+
+class Attentions(nn.Module):
+    """Layers of attention, each with a residual connection."""
+
+    def __init__(self, layers, num_heads, head_dim):
+        super().__init__()
+        self.attentions = nn.ModuleList(Attention(num_heads, head_dim) for _ in range(layers))
+        fill_weights(self)
+
+    def forward(self, hidden_state):
+        for attention in self.attentions:
+            hidden_state = hidden_state + attention(hidden_state)
+        return hidden_state
+
+
+class Planned(Exception):
+    """What `run` raises in one of the trials."""
+
+
+class Done(NamedTuple):
+    """What came back, or that the error came through; the calls of `run`; the parameters before and after; a last run."""
+
+    output: object
+    told: bool
+    runs: list
+    before: dict
+    after: dict
+    again: torch.Tensor
+
+
+CALLER = "what the caller gets where `run` raises an error"
+
+
+class WithoutHead(Exercise):
+    """Each attempt gets a fresh model, and a `run` that counts its calls, or raises an error."""
+
+    def call(self, function, sizes, heads, fails):
+        """Run an attempt on a model of these sizes."""
+        dtype = torch.float64 if sizes[0] == 3 else torch.float32
+        model, state = Attentions(*sizes).to(dtype), made_numbers(2, 4, sizes[1] * sizes[2]).to(dtype) / 2
+        before, runs = dict(model.named_parameters()), []
+
+        def run():
+            runs.append(fails)
+            if fails:
+                raise Planned
+            with torch.no_grad():
+                return model(state)
+
+        output, told = None, False
+        try:
+            output = function(model, heads, sizes[2], run)
+        except Planned:
+            told = True
+        with torch.no_grad():  # a hook that is left behind shows here
+            return Done(output, told, runs, before, dict(model.named_parameters()), model(state))
+
+    def shown(self, sizes, heads, fails):
+        """Return the inputs that can be told."""
+        return None, heads, sizes[2], None
+
+
+def read_model(done):
+    """Read the output, what the caller learnt, and the model afterwards."""
+    if not done.runs:
+        said = f"`run` was called 0 times. Your result is {kind_of(done.output)}."
+        raise Unreadable(said, "run_not_called")
+    if done.runs[0]:
+        answer = {CALLER: "the error" if done.told else "a result"}
+    else:
+        answer = {"output": read_tensor(done.output)}
+    kinds = {True: [], False: []}
+    for name, weight in done.after.items():
+        kinds[name.endswith("output.weight")].append(weight.detach().double().flatten())
+    same = all(weight is done.before.get(name) for name, weight in done.after.items())
+    return answer | {
+        "output.weight after the call": torch.cat(kinds[True]),
+        "other weights after the call": torch.cat(kinds[False]),
+        "output of the model after the call": done.again.double(),
+        "the parameters after the call": "the same objects" if same else "new objects",
+    }
+
+
+def without_head_trials():
+    return [
+        ((2, 4, 2), [(1, 2)], False),
+        ((2, 3, 3), [(0, 1), (1, 2)], False),
+        ((3, 2, 2), [(2, 0), (2, 1), (0, 1)], False),
+        ((2, 3, 2), [(0, 1)], True),
+    ]
+
+
+check_without_head = WithoutHead(without_head, without_head_trials, read_model)
+
+# ------------------------------------------------------------------------------------------ a path that is cut
+
+
+def path_cut(attention, norm, hidden_state, written, num_heads):
+    query = attention.query(norm(hidden_state))
+    key = attention.key(norm(hidden_state - written))
+    query, key = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (query, key))
+    attn_scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (batch, heads, query, key)
+    seen = torch.ones(attn_scores.shape[-2:], dtype=torch.bool).tril()  # (query, key)
+    attn_scores = attn_scores.masked_fill(~seen, -math.inf)
+    attn_weights = attn_scores.softmax(dim=-1)
+    return attn_weights
+
+
+def whole(attention, norm, hidden_state, num_heads):
+    """Return the weights where no path is cut: for edits."""
+    return path_cut(attention, norm, hidden_state, 0, num_heads)
+
+
+def path_cut_trials():
+    trials = []
+    for start, (batch, seq, num_heads, head_dim) in enumerate([(2, 5, 2, 3), (1, 4, 3, 2), (2, 3, 4, 4)]):
+        shape = batch, seq, num_heads * head_dim
+        attention = fill_weights(Attention(num_heads, head_dim)).requires_grad_(False)
+        norm = nn.LayerNorm(shape[-1], eps=0.1).requires_grad_(False)
+        norm.weight.copy_(made_numbers(shape[-1], start=9))
+        norm.bias.copy_(made_numbers(shape[-1], start=6))
+        states = made_numbers(*shape, start=start), made_numbers(*shape, start=start + 4, step=23) * 0.8
+        trials.append((attention, norm, *states, num_heads))
+    return trials
+
+
+check_path_cut = Exercise(path_cut, path_cut_trials, alone("table of weights"))
