@@ -498,7 +498,7 @@ def test_without_a_name_what_is_right_so_far_is_told(exercise, attempt, said):
         ("causal_mask", "not_a_tensor", lambda n: [[True] * n] * n),
         ("causal_mask", "nothing_returned", lambda n: print(end="")),
         ("sentence_b_start", "not_numbers", lambda kinds: "three"),
-        ("cache_bytes", "many_numbers_as_one_truth", lambda *sizes: 1 if torch.tensor([1, 2]) else 0),
+        ("longest_text", "many_numbers_as_one_truth", lambda *sizes: 1 if torch.tensor([1, 2]) else 0),
         ("split_heads", "sizes_do_not_fit", lambda x, n: x.view(*x.shape[:2], n, 64).transpose(1, 2)),
         ("split_heads", "axis_is_not_there", lambda x, n: x.transpose(2, 3)),
         ("softmax", "all_moved", lambda s: s.softmax(-1) + 1),

@@ -1,12 +1,17 @@
 """Attempts at the exercises of notebook 11."""
 
+import bisect
 import math
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
-from .tables import right, unlisted, wrong
+from utils.checks.notebook_11 import behind
+from utils.checks.shared import made_numbers
+
+from .tables import fresh, peer, right, wrong
 
 # ------------------------------------------------------------------------------------- operations of a layer
 
@@ -45,60 +50,63 @@ def flops_heads(n, d, d_ff, h, g):
 right("layer_flops", flops_terms, flops_products, flops_saved, flops_factored, flops_heads)
 
 
-def flops_like(query=1, key=None, value=None, output=1, table=4, inner=4, kv=lambda h, g: g / h):
+def counted_flops(n, d, d_ff, heads, kv_heads):
+    """PyTorch's counter, on tensors without numbers."""
+    kv, head_dim = kv_heads * (d // heads), d // heads
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        for before, after in [(d, d), (d, kv), (d, kv), (d, d), (d, d_ff), (d_ff, d)]:
+            torch.empty(n, before) @ torch.empty(before, after)
+        query = key = value = torch.empty(heads, n, head_dim)  # keys and values are repeated for their group
+        (query @ key.mT) @ value
+    return counter.get_total_flops()
+
+
+peer("layer_flops", counted_flops)
+fresh("layer_flops", (9, 40, 70, 10, 5), (3, 8, 5, 4, 1), (100, 6, 6, 3, 3))
+
+
+def flops_like(query=1, output=1, table=4, inner=4, keys=2, kv=lambda d, h, g: d // h * g):
+    """Count the widths of the projections, and the factors of the two other parts, in this way."""
+
     def attempt(n, d, d_ff, h, g):
-        key_share, value_share = (kv(h, g) if share is None else share for share in (key, value))
-        products = 2 * n * d * d * (query + key_share + value_share + output)
-        return round(products + table * n * n * d + inner * n * d * d_ff)
+        projections = 2 * n * d * (d * (query + output) + keys * kv(d, h, g))
+        return projections + table * n * n * d + inner * n * d * d_ff
 
     return attempt
 
 
-wrong(
-    "layer_flops",
-    "groups_ignored",
-    flops_like(key=1, value=1),
-    lambda n, d, f, h, g: flops_terms(n, d, f, h, h),
-)
-wrong(
-    "layer_flops",
-    "table_shrunk",
-    lambda n, d, f, h, g: flops_terms(n, d, f, h, g) - 4 * n * n * (d - d // h * g),
-    lambda n, d, f, h, g: flops_terms(n, d, f, h, g) - 2 * n * n * (d - d // h * g),
-)
-wrong(
-    "layer_flops",
-    "query_or_output_shrunk",
-    lambda n, d, f, h, g: 8 * n * d * (d // h * g) + 4 * n * n * d + 4 * n * d * f,
-    lambda n, d, f, h, g: 6 * n * d * (d // h * g) + 2 * n * d * d + 4 * n * n * d + 4 * n * d * f,
-)
-wrong("layer_flops", "values_not_shared", flops_like(value=1), flops_like(key=1))
-wrong("layer_flops", "keys_or_values_forgotten", flops_like(value=0), flops_like(key=0, value=0))
-wrong(
-    "layer_flops",
-    "group_size_as_number",
-    flops_like(kv=lambda h, g: 1 / g),
-    lambda n, d, f, h, g: flops_like(key=0, value=0)(n, d, f, h, g) + 4 * n * d * (d // g),
-)
-wrong("layer_flops", "multiply_add_as_one", lambda *sizes: flops_terms(*sizes) // 2)
-wrong("layer_flops", "one_product_with_the_table", flops_like(table=2))
-wrong("layer_flops", "table_for_each_head", lambda n, d, f, h, g: flops_like(table=4 * h)(n, d, f, h, g))
-wrong(
-    "layer_flops",
-    "table_without_width",
-    lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n * n * h,
-    lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
-)
-wrong("layer_flops", "no_table", flops_like(table=0))
-wrong("layer_flops", "one_product_of_feed_forward", flops_like(inner=2))
-wrong("layer_flops", "no_feed_forward", flops_like(inner=0))
-wrong("layer_flops", "output_projection_forgotten", flops_like(output=0), flops_like(query=0))
-unlisted(
-    "layer_flops",
-    lambda n, d, f, h, g: flops_terms(d, n, f, 1, 1),
-    lambda n, d, f, h, g: 4 * n * d,
-)
-wrong("layer_flops", "more_than_products", lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + n * d)
+for misconception, attempt in {
+    "groups_ignored": lambda n, d, f, h, g: flops_terms(n, d, f, h, h),
+    "table_shrunk": lambda n, d, f, h, g: flops_like(table=4 * g / h)(n, d, f, h, g),
+    "query_or_output_shrunk": lambda n, d, f, h, g: flops_like(query=g / h)(n, d, f, h, g),
+    "values_not_shared": lambda n, d, f, h, g: flops_like(keys=1)(n, d, f, h, g) + 2 * n * d * d,
+    "keys_or_values_forgotten": flops_like(keys=1),
+    "group_size_as_number": flops_like(kv=lambda d, h, g: g),
+    "multiply_add_as_one": lambda *sizes: flops_terms(*sizes) // 2,
+    "one_head_of_keys": flops_like(kv=lambda d, h, g: d // h),
+    "rounded_to_zero": flops_like(kv=lambda d, h, g: g // h * d),
+    "heads_exchanged": lambda n, d, f, h, g: flops_terms(n, d, f, g, h),
+    "one_product_with_the_table": flops_like(table=2),
+    "table_for_each_head": lambda n, d, f, h, g: (
+        sum(4 * n * n * d for _ in range(h)) + flops_like(table=0)(n, d, f, h, g)
+    ),
+    "table_without_width": lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
+    "no_table": flops_like(table=0),
+    "table_without_square": lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
+    "table_counted_otherwise": flops_like(table=8),
+    "feed_forward_counted_otherwise": flops_like(inner=6),
+    "projections_counted_otherwise": flops_like(query=2, output=2),
+    "all_counted_several_times": lambda *sizes: 3 * flops_terms(*sizes),
+    "more_than_products": lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + 5 * h * n * n,
+    "parameters_counted": lambda n, d, f, h, g: 2 * d * d + 2 * d * (d // h * g) + 2 * d * f,
+    "unit_changed": lambda *sizes: flops_terms(*sizes) / 1e9,
+    "one_product_of_feed_forward": flops_like(inner=2),
+    "no_feed_forward": flops_like(inner=0),
+    "output_projection_forgotten": flops_like(output=0),
+    "nan_everywhere": lambda *sizes: flops_terms(*sizes) * math.nan,
+    "several_numbers": lambda n, d, f, h, g: (flops_like(inner=0)(n, d, f, h, g), 4 * n * d * f),
+}.items():
+    wrong("layer_flops", misconception, attempt)
 
 # ------------------------------------------------------------------------------------- softmax in passing
 
@@ -155,16 +163,35 @@ def step_double(top, total, output, scores, value):
 right("online_step", step_lines, step_cat, step_one_by_one, step_two_cases, step_double)
 
 
-def step_like(
-    sum_shrinks=True, output_shrinks=True, turned=False, tops=None, weigh=None, divide=False, old=1
-):
+def step_by_hand(top, total, output, scores, value):
+    """What the old parts stand for is one key with the score `top + log(total)`; the library sums up the rest."""
+    seen = total > 0
+    old = torch.where(seen, top + total.log(), -torch.inf)
+    every = torch.cat([old, scores], dim=-1)
+    known = torch.where(seen, output / total.where(seen, 1), 0)  # (..., query, head_dim)
+    weights = every.softmax(dim=-1)
+    mixed = weights[..., :1] * known + weights[..., 1:] @ value
+    new_top = torch.cat([top, scores], dim=-1).amax(dim=-1, keepdim=True)
+    new_total = (every.logsumexp(dim=-1, keepdim=True) - new_top).exp()
+    return new_top, new_total, mixed * new_total
+
+
+peer("online_step", step_by_hand)
+parts = made_numbers(3, 4, start=2), made_numbers(4, 2, start=6)
+state = [part.float() for part in behind(parts[0][:, :1], parts[1][:1])]
+fresh("online_step", (*state, parts[0][:, 1:], parts[1][1:]), (*(3 * part for part in state), *parts))
+
+
+def step_like(sums=True, outputs=True, new_top=None, weigh=None, old=1, last=lambda *parts: parts, turned=1):
+    """The usual step, in which something is changed."""
+
     def attempt(top, total, output, scores, value):
-        new = torch.maximum(top, scores.amax(-1, keepdim=True)) if tops is None else tops(top, scores)
-        factor = torch.exp(new - top if turned else top - new)
+        new = torch.maximum(top, scores.amax(-1, keepdim=True)) if new_top is None else new_top(top, scores)
+        factor = torch.exp(turned * (top - new))
         weights = torch.exp(scores - new) if weigh is None else weigh(scores, new, top)
-        total = old * (total * factor if sum_shrinks else total) + weights.sum(-1, keepdim=True)
-        output = old * (output * factor if output_shrinks else output) + weights @ value
-        return new, total, output / total if divide else output
+        total = old * (total * factor if sums else total) + weights.sum(-1, keepdim=True)
+        output = old * (output * factor if outputs else output) + weights @ value
+        return last(new, total, output)
 
     return attempt
 
@@ -175,127 +202,6 @@ def step_in_place(top, total, output, scores, value):
     total *= (top - new).exp()
     output *= (top - new).exp()
     return new, total + weights.sum(-1, keepdim=True), output + weights @ value
-
-
-wrong("online_step", "output_not_shrunk", step_like(output_shrinks=False))
-wrong("online_step", "total_not_shrunk", step_like(sum_shrinks=False))
-wrong("online_step", "nothing_shrunk", step_like(False, False))
-wrong("online_step", "shrink_turned_round", step_like(turned=True))
-wrong(
-    "online_step",
-    "old_maximum",
-    step_like(weigh=lambda s, new, top: torch.exp(s - top)),
-    step_like(tops=lambda top, s: top),
-)
-wrong("online_step", "maximum_of_the_tile", step_like(tops=lambda top, s: s.max(-1, keepdim=True).values))
-wrong("online_step", "old_parts_forgotten", step_like(old=0))
-
-
-def step_divided(top, total, output, scores, value):
-    new, total_now, summed = step_lines(top, total, output * total, scores, value)
-    return new, total_now, summed / total_now
-
-
-wrong("online_step", "divided_too_early", step_like(divide=True), step_divided)
-wrong("online_step", "no_maximum", step_like(False, False, weigh=lambda s, new, top: s.exp()))
-wrong("online_step", "one_maximum_for_all", step_like(tops=lambda top, s: torch.maximum(top, s.max())))
-wrong("online_step", "top_not_updated", lambda top, *rest: (top, *step_lines(top, *rest)[1:]))
-wrong("online_step", "softmax_of_the_tile", step_like(weigh=lambda s, new, top: F.softmax(s, dim=-1)))
-wrong("online_step", "changes_its_input", step_in_place)
-unlisted(
-    "online_step",
-    lambda *state: step_lines(*state)[2],
-    lambda top, total, output, scores, value: (top, total, output),
-)
-wrong("online_step", "order_of_parts", lambda *state: step_lines(*state)[::-1])
-
-# ------------------------------------------------------------------------------------- the bytes of a cache
-
-
-def bytes_min(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-    kept = seq_len if window is None else min(seq_len, window)
-    return 2 * layers * kept * kv_heads * head_dim * number_bytes
-
-
-def bytes_if(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-    if window is not None and seq_len > window:
-        seq_len = window
-    return layers * kv_heads * seq_len * (number_bytes * head_dim + number_bytes * head_dim)
-
-
-def bytes_numpy(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-    tokens = np.arange(seq_len)[-window:] if window else np.arange(seq_len)
-    return np.prod([2, layers, len(tokens), kv_heads, head_dim, number_bytes])
-
-
-def bytes_queue(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-    from collections import deque
-
-    kept = deque(range(seq_len), maxlen=window)
-    return float(math.prod((2, layers, len(kept), kv_heads, head_dim, number_bytes)))
-
-
-def bytes_less(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-    forgotten = max(0, seq_len - (window or seq_len))
-    return torch.tensor(2 * layers * (seq_len - forgotten) * kv_heads * head_dim * number_bytes)
-
-
-right("cache_bytes", bytes_min, bytes_if, bytes_numpy, bytes_queue, bytes_less)
-
-
-def bytes_of(kept):
-    def attempt(layers, seq_len, kv_heads, head_dim, number_bytes, window):
-        window = seq_len if window is None else window
-        return 2 * layers * kept(seq_len, window) * kv_heads * head_dim * number_bytes
-
-    return attempt
-
-
-wrong("cache_bytes", "window_ignored", bytes_of(lambda n, w: n))
-wrong("cache_bytes", "longer_of_both", bytes_of(max))
-wrong("cache_bytes", "window_always_full", bytes_of(lambda n, w: w))
-wrong("cache_bytes", "what_is_forgotten", bytes_of(lambda n, w: n - w), bytes_of(lambda n, w: max(0, n - w)))
-wrong("cache_bytes", "one_token_too_many", bytes_of(lambda n, w: min(n, w + 1)))
-wrong("cache_bytes", "one_token_too_few", bytes_of(lambda n, w: min(n, w - 1)))
-wrong("cache_bytes", "keys_only", lambda *sizes: bytes_min(*sizes) // 2)
-wrong("cache_bytes", "one_layer", lambda layers, *sizes: bytes_min(1, *sizes))
-wrong("cache_bytes", "numbers_not_bytes", lambda a, n, g, d, size, w: bytes_min(a, n, g, d, 1, w))
-wrong("cache_bytes", "bits_not_bytes", lambda *sizes: 8 * bytes_min(*sizes))
-wrong("cache_bytes", "one_head", lambda a, n, g, *sizes: bytes_min(a, n, 1, *sizes))
-wrong("cache_bytes", "head_dim_forgotten", lambda a, n, g, d, size, w: bytes_min(a, n, g, 1, size, w))
-unlisted(
-    "cache_bytes",
-    lambda a, n, g, d, size, w: bytes_min(a, n, g, d, size, w) + size,
-)
-wrong("cache_bytes", "other_unit", lambda *sizes: bytes_min(*sizes) / 1024)
-wrong("cache_bytes", "window_added", bytes_of(lambda n, w: n + w))
-
-
-# ------------------------------------------------------------------------------------- one more of each mistake
-
-for misconception, attempt in {
-    "one_head_of_keys": flops_like(kv=lambda h, g: 1 / h),
-    "feed_forward_counted_otherwise": flops_like(inner=6),
-    "projections_counted_otherwise": lambda n, d, *sizes: flops_terms(n, d, *sizes) - 4 * n * d**2 + 4 * d**2,
-    "table_without_square": lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
-    "more_than_products": lambda n, d, d_ff, h, g: flops_terms(n, d, d_ff, h, g) + h * n * n,
-    "parameters_counted": lambda n, d, d_ff, h, g: 2 * d * d + 2 * d * (d // h * g) + 2 * d * d_ff,
-    "unit_changed": lambda *sizes: flops_terms(*sizes) / 1e9,
-    "heads_exchanged": lambda n, d, d_ff, h, g: flops_terms(n, d, d_ff, g, h),
-    "all_counted_several_times": lambda *sizes: 3 * flops_terms(*sizes),
-    "table_counted_otherwise": flops_like(table=8),
-}.items():
-    wrong("layer_flops", misconception, attempt)
-
-
-def with_sum(change):
-    """The right step with another sum, `change(new sum, old sum, shrinking factor, new weights)`."""
-
-    def attempt(top, total, output, scores, value):
-        new_top, new_total, new_output = step_lines(top, total, output, scores, value)
-        return new_top, change(new_total, total, (top - new_top).exp(), (scores - new_top).exp()), new_output
-
-    return attempt
 
 
 def step_shrinks_all(top, total, output, scores, value):
@@ -316,48 +222,184 @@ def step_shrinks_twice(top, total, output, scores, value):
     return new_top, new_total, new_output - output * shrink + output * shrink**2
 
 
-def step_adds_maxima(top, total, output, scores, value):
-    return top + scores.amax(-1, keepdim=True), *step_lines(top, total, output, scores, value)[1:]
+def step_averages(top, total, output, scores, value):
+    new_top, _, new_output = step_lines(top, total, output, scores, value)
+    mean = (scores - new_top).exp().mean(-1, keepdim=True)
+    return new_top, total * (top - new_top).exp() + mean, new_output
 
 
 for misconception, attempt in {
-    "new_part_forgotten": with_sum(lambda new, old, shrink, weights: old * shrink),
-    "order_of_parts": lambda *given: tuple(step_lines(*given)[place] for place in (2, 0, 1)),
-    "sum_of_maxima": step_adds_maxima,
-    "minimum_instead": step_like(tops=lambda top, scores: torch.minimum(top, scores.amin(-1, keepdim=True))),
+    "output_not_shrunk": step_like(outputs=False),
+    "total_not_shrunk": step_like(sums=False),
+    "nothing_shrunk": step_like(False, False),
+    "shrink_turned_round": step_like(turned=-1),
+    "top_not_updated": lambda top, *rest: (top, *step_lines(top, *rest)[1:]),
+    "old_maximum": step_like(new_top=lambda top, s: top),
+    "maximum_of_the_tile": step_like(new_top=lambda top, s: s.max(-1, keepdim=True).values),
+    "old_parts_forgotten": step_like(old=0),
+    "divided_too_early": step_like(last=lambda top, total, output: (top, total, output.div(total))),
+    "no_maximum": step_like(False, False, weigh=lambda s, new, top: s.exp()),
+    "one_maximum_for_all": step_like(new_top=lambda top, s: torch.maximum(top, s.max())),
+    "minimum_instead": step_like(new_top=lambda top, s: torch.minimum(top, s.min(-1, keepdim=True).values)),
+    "sum_of_maxima": lambda top, t, o, s, v: (top + s.max(-1, True)[0], *step_lines(top, t, o, s, v)[1:]),
     "new_part_shrunk_too": step_shrinks_all,
+    "new_part_forgotten": step_like(weigh=lambda s, new, top: torch.zeros_like(s)),
     "other_base": step_with_powers_of_two,
-    "mean_not_sum": with_sum(lambda new, old, shrink, weights: old * shrink + weights.mean(-1, keepdim=True)),
+    "mean_not_sum": step_averages,
     "shrunk_by_the_sum": step_shrinks_twice,
+    "order_of_parts": lambda *given: step_lines(*given)[::-1],
+    "softmax_of_the_tile": step_like(weigh=lambda s, new, top: F.softmax(s, dim=-1)),
+    "scores_scaled_again": lambda t, total, output, s, v: step_lines(
+        t, total, output, s / v.shape[-1] ** 0.5, v
+    ),
+    "changes_its_input": step_in_place,
 }.items():
     wrong("online_step", misconception, attempt)
+
+# ------------------------------------------------------------------------------------- how long a text fits
+
+
+def longest_of_two(free_bytes, token_bytes, full_layers, window_layers, window):
+    """Of the two lengths, with and without full windows, the larger one holds."""
+    growing = free_bytes // (token_bytes * (full_layers + window_layers))
+    left = free_bytes - token_bytes * window_layers * window
+    if full_layers:
+        return max(growing, left // (token_bytes * full_layers))
+    return growing if left < 0 else math.inf
+
+
+def longest_counted(free_bytes, token_bytes, full_layers, window_layers, window):
+    """Token by token."""
+    tokens, taken = 0, 0
+    while True:
+        taken += token_bytes * (full_layers + (window_layers if tokens < window else 0))
+        if taken > free_bytes:
+            return tokens
+        tokens += 1
+        if tokens >= window and not full_layers:
+            return float("inf")
+
+
+def longest_searched(free_bytes, token_bytes, full_layers, window_layers, window):
+    """A cache never becomes smaller, so the longest text can be searched by halving."""
+
+    def size(tokens):
+        return token_bytes * (full_layers * tokens + window_layers * min(tokens, window))
+
+    if size(10**15) <= free_bytes:
+        return math.inf
+    return bisect.bisect_right(range(10**15), free_bytes, key=size) - 1
+
+
+def longest_behind_the_window(free, token, full, windowed, window):
+    """In units of a token in one layer; behind the windows each token costs the full layers only."""
+    units, both = free // token, full + windowed
+    if units < both * window:
+        return torch.tensor(units // both)
+    return np.int64(window + (units - both * window) // full) if full else np.inf
+
+
+def longest_floored(free_bytes, token_bytes, full_layers, window_layers, window):
+    tokens = free_bytes / token_bytes / (full_layers + window_layers)
+    if tokens >= window and full_layers == 0:
+        return torch.inf
+    if tokens >= window:
+        tokens = (free_bytes / token_bytes - window_layers * window) / full_layers
+    return math.floor(tokens)
+
+
+def longest_summed(free_bytes, token_bytes, full_layers, window_layers, window):
+    each = np.where(np.arange(100_000) < window, full_layers + window_layers, full_layers) * token_bytes
+    fits = np.searchsorted(each.cumsum(), free_bytes, side="right")
+    return [fits if fits < len(each) else np.inf]
+
+
+right(
+    "longest_text",
+    longest_of_two,
+    longest_counted,
+    longest_searched,
+    longest_behind_the_window,
+    longest_floored,
+    longest_summed,
+)
+HAND_WORKED = [1773, 178, math.inf, 416, math.inf, 208, 30, 0, 20480]
+BY_HAND = dict(zip([50_001, 10_000, 9_000, 5_000, 6_000, 5_003, 1_063, 10, 2**30], HAND_WORKED, strict=True))
+peer("longest_text", lambda free_bytes, *_: BY_HAND[free_bytes])
+fresh("longest_text", (777, 2, 3, 2, 40), (90, 5, 1, 4, 9), (4_000, 8, 0, 5, 99), (4_000, 8, 0, 5, 101))
+
+
+def longest_always_full(free, token, full, windowed, window):
+    return (free - token * windowed * window) // (token * full) if full else math.inf
+
+
 for misconception, attempt in {
-    "layers_twice": lambda layers, *sizes: layers * bytes_min(layers, *sizes),
-    "other_unit": lambda *sizes: bytes_min(*sizes) / 2**20,
-    "square_of_the_length": bytes_of(lambda n, w: min(n, w) ** 2),
-    "nothing_without_a_window": lambda *sizes: bytes_min(*sizes[:-1], sizes[-1] or 0),
-    "fixed_bytes": lambda a, n, g, d, size, w: bytes_min(a, n, g, d, 2, w),
-    "counted_several_times": lambda *sizes: 2 * bytes_min(*sizes),
-    "divided_by_bytes": lambda a, n, g, d, size, w: bytes_min(a, n, g, d, 1, w) // size,
-    "rest_of_a_division": lambda a, n, g, d, size, w: 2 * a * (n % w if w else n) * g * d * size,
-    "length_forgotten": bytes_of(lambda n, w: 1),
-    "window_added": bytes_of(lambda n, w: n * w),
-    "none_not_handled": lambda a, n, g, d, size, w: 2 * a * min(n, w) * g * d * size,
+    "window_ignored": lambda free, token, full, windowed, window: free // token // (full + windowed),
+    "windows_always_full": longest_always_full,
+    "window_layers_forgotten": lambda free, token, full, *_: free // token // full if full else math.inf,
+    "full_layers_forgotten": lambda free, token, full, windowed, window: longest_of_two(
+        free, token, 0, windowed, window
+    ),
+    "all_layers_forget": lambda free, token, full, windowed, window: longest_of_two(
+        free, token, 0, full + windowed, window
+    ),
+    "one_window_for_all": lambda free, token, full, windowed, window: (
+        longest_of_two(free, token, full, windowed, window)
+        if free < token * (full + windowed) * window or not full
+        else (free - token * window) // (token * full)
+    ),
+    "all_layers_go_on": lambda free, token, full, windowed, window: (
+        longest_of_two(free, token, full, windowed, window)
+        if free < token * (full + windowed) * window or not full
+        else (free - token * windowed * window) // (token * (full + windowed))
+    ),
+    "window_not_counted": lambda free, token, full, windowed, window: (
+        (free - token * (full + windowed) * window) // (token * full)
+        if full and free >= token * (full + windowed) * window
+        else longest_of_two(free, token, full, windowed, window)
+    ),
+    "window_counted_twice": lambda free, token, full, windowed, window: (
+        window + (free - token * windowed * window) // (token * full)
+        if full and free >= token * (full + windowed) * window
+        else longest_of_two(free, token, full, windowed, window)
+    ),
+    "part_of_a_token": lambda free, token, full, windowed, window: (
+        free / (token * (full + windowed))
+        if free < token * (full + windowed) * window
+        else (free - token * windowed * window) / (token * full)
+        if full
+        else math.inf
+    ),
+    "one_token_too_many": lambda *given: longest_floored(*given) + 1,
+    "one_token_too_few": lambda *given: longest_floored(*given) - 1,
+    "keys_and_values_again": lambda free, token, *sizes: longest_counted(free, 2 * token, *sizes),
+    "bytes_of_a_token_ignored": lambda free, token, *sizes: longest_searched(free, 1, *sizes),
+    "layers_exchanged": lambda free, token, full, windowed, window: longest_counted(
+        free, token, windowed, full, window
+    ),
+    "no_end_not_seen": lambda *given: (
+        given[-1] if longest_counted(*given) == math.inf else longest_counted(*given)
+    ),
+    "exact_fit": lambda free, token, full, windowed, window: (
+        longest_of_two(free, token, full, windowed, window)
+        if full or free > token * windowed * window
+        else free // (token * windowed)
+    ),
+    "cases_exchanged": lambda free, token, full, windowed, window: (
+        longest_of_two(free, token, 0, windowed, window)
+        if not full
+        else min(free // (token * (full + windowed)), (free - token * windowed * window) // (token * full))
+    ),
+    "rounded_up": lambda free, token, full, windowed, window: (
+        math.ceil(free / token / (full + windowed))
+        if free < token * (full + windowed) * window
+        else math.ceil((free - token * windowed * window) / (token * full))
+        if full
+        else math.inf
+    ),
+    "divided_by_zero": lambda free, token, full, windowed, window: max(
+        free // (token * (full + windowed)), (free - token * windowed * window) // (token * full)
+    ),
+    "nothing_returned": lambda *given: None,
 }.items():
-    wrong("cache_bytes", misconception, attempt)
-
-
-def step_with_softmax(top, total, output, scores, value):
-    new_top, new_total, _ = step_lines(top, total, output, scores, value)
-    return new_top, new_total, output * (top - new_top).exp() + scores.softmax(dim=-1) @ value
-
-
-def step_scaled(top, total, output, scores, value):
-    return step_lines(top, total, output, scores / math.sqrt(value.shape[-1]), value)
-
-
-wrong("layer_flops", "rounded_to_zero", flops_like(kv=lambda h, g: g // h))
-wrong("online_step", "softmax_of_the_tile", step_with_softmax)
-wrong("online_step", "scores_scaled_again", step_scaled)
-wrong("cache_bytes", "one_of_both_cut", lambda *s: (bytes_min(*s) + bytes_min(*s[:-1], None)) // 2)
-wrong("cache_bytes", "fixed_window", lambda *sizes: bytes_min(*sizes[:-1], sizes[-1] or 4096))
+    wrong("longest_text", misconception, attempt)
