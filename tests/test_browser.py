@@ -506,7 +506,8 @@ def test_hostile_tokens_are_shown_as_text(surface, name, kind):
         "text": ".word",
     }[kind]
     shown = frame.eval_on_selector_all(left, "all => all.map(one => one.textContent)")
-    expected = [text.strip() or "␣" for text in HOSTILE] if kind == "text" else HOSTILE
+    # In a running text a token stands without the spaces around it, of which JavaScript knows one more.
+    expected = [text.strip().strip("\ufeff") or "␣" for text in HOSTILE] if kind == "text" else HOSTILE
     assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == expected
     # The neuron view names its chosen token, so its own title holds the word; a script would make it the whole title.
     titles = [frame.evaluate("document.title"), *(page.title() for page in surface(name).pages)]

@@ -27,8 +27,6 @@ def word_weights():
 
 check_guesses = Exercise(guesses, word_weights, whole_numbers("guesses", lists=False))
 
-# ----------------------------------------------------------------------------------- a head chosen on one half
-
 
 def held_out_best(hits, chooses):
     table = hits[chooses].mean(axis=0)  # (layers, heads)
@@ -74,8 +72,6 @@ def read_best(raw):
 
 
 check_held_out_best = Exercise(held_out_best, lambda: [two_halves(*half) for half in HALVES], read_best)
-
-# ---------------------------------------------------------------------------------- an interval of a difference
 
 # Patterns as (pairs, right guesses of the head, of the rule). In the first two lists they are of two kinds, five of
 # each: so a draw of ten is told by how many of the first kind it holds. That is 1 or less in 1.1 % of all draws, and 2
