@@ -49,30 +49,17 @@ def merge_delete(words):
     return words
 
 
-def merge_iterator(words):
-    a, b = most_frequent(words)
-
-    def pieces(word):
-        rest = iter(range(len(word)))
-        for i in rest:
-            hit = word[i : i + 2] == [a, b]
-            yield a + b if hit else word[i]
-            next(rest) if hit else None
-
-    return tuple(tuple(pieces(word)) for word in words)
-
-
 def merge_arrays(words):
     kinds = sorted({piece for word in words for piece in word})
     table = np.zeros((len(kinds), len(kinds)), dtype=int)
     for word in words:
         places = [kinds.index(piece) for piece in word]
         np.add.at(table, (places[:-1], places[1:]), 1)
-    return merged_by([kinds[place] for place in np.unravel_index(table.argmax(), table.shape)], words)
+    best = [kinds[place] for place in np.unravel_index(table.argmax(), table.shape)]
+    return tuple(map(tuple, merged_by(best, words)))
 
 
 def of_the_paper(words):
-    """The code of Sennrich et al. 2016, algorithm 1, for a list of words."""
     pairs = defaultdict(int)
     for symbols in words:
         for i in range(len(symbols) - 1):
@@ -82,20 +69,16 @@ def of_the_paper(words):
     return [p.sub("".join(best), " ".join(word)).split() for word in words]
 
 
-peer("merge_pair", of_the_paper)
+peer("merge_pair", of_the_paper)  # Sennrich et al. 2016, algorithm 1
 fresh(
     "merge_pair", ([list("abab"), ["b", "a"], ["c", "ab"], ["d"]],), ([list("xxx"), list("yx"), ["xx", "y"]],)
 )
-right("merge_pair", of_the_paper, merge_recursive, merge_delete, merge_iterator, merge_arrays)
+right("merge_pair", of_the_paper, merge_recursive, merge_delete, merge_arrays)
 right("merge_pair", lambda words: merged_by(most_frequent(words), words))
 
 
-def pair_by(choose):
-    return lambda words: merged_by(choose(words), words)
-
-
 def first_of(pairs):
-    return pair_by(lambda words: Counter(pairs(words)).most_common(1)[0][0])
+    return lambda words: merged_by(Counter(pairs(words)).most_common(1)[0][0], words)
 
 
 def with_pair(merge):
@@ -103,8 +86,6 @@ def with_pair(merge):
 
 
 def gathered(hit):
-    """Puts a piece to the one before it where `hit(counts, that one, the piece)` says so."""
-
     def attempt(words):
         counts, found = Counter(pair for word in words for pair in pairwise(word)), []
         for first, *others in words:
@@ -127,9 +108,7 @@ wrong(
         lambda counts, a, b: a + b == Counter(map("".join, counts.elements())).most_common(1)[0][0]
     ),
     second_piece_stays=with_pair(
-        lambda ws, a, b: [
-            [x + b if [x, *w[i : i + 1]] == [a, b] else x for i, x in enumerate(w, 1)] for w in ws
-        ]
+        lambda ws, a, b: [[x + b * (w[i : i + 2] == [a, b]) for i, x in enumerate(w)] for w in ws]
     ),
     first_place_only=with_pair(
         lambda ws, a, b: [f" {' '.join(w)} ".replace(f" {a} {b} ", f" {a + b} ", 1).split() for w in ws]
@@ -137,13 +116,13 @@ wrong(
     changes_its_input=lambda ws: ws.__setitem__(slice(None), merge_delete(ws)) or ws,
     from_right_to_left=with_pair(lambda ws, a, b: turned(merged_by((b[::-1], a[::-1]), turned(ws)))),
     several_pairs=gathered(lambda counts, a, b: counts[a, b] >= 2),
-    words_counted_once=pair_by(lambda ws: most_frequent([list(w) for w in {tuple(w) for w in ws}])),
+    words_counted_once=lambda ws: merged_by(most_frequent([list(w) for w in {tuple(w) for w in ws}]), ws),
     across_words=first_of(lambda ws: pairwise(itertools.chain(*ws))),
     words_left_out=lambda ws: [w for w in merge_delete(ws) if "".join(most_frequent(ws)) in w],
-    single_pieces_counted=pair_by(lambda ws: [p for p, _ in Counter(itertools.chain(*ws)).most_common(2)]),
+    single_pieces_counted=lambda ws: merged_by([*dict(Counter(itertools.chain(*ws)).most_common(2))], ws),
     order_ignored=first_of(lambda ws: [tuple(sorted(p)) for w in ws for p in pairwise(w)]),
-    not_by_count=pair_by(lambda ws: max({p for w in ws for p in pairwise(w)})),
-    rarest_pair=pair_by(lambda ws: Counter(p for w in ws for p in pairwise(w)).most_common()[-1][0]),
+    not_by_count=lambda ws: merged_by(max({p for w in ws for p in pairwise(w)}), ws),
+    rarest_pair=lambda ws: merged_by(Counter(p for w in ws for p in pairwise(w)).most_common()[-1][0], ws),
     pair_returned=lambda ws: "".join(most_frequent(ws)),
     words_as_texts=lambda ws: [" ".join(w) for w in merge_delete(ws)],
     counted_once_in_a_word=first_of(lambda ws: [p for w in ws for p in set(pairwise(w))]),
@@ -170,11 +149,12 @@ def pad_framework(sequences, pad_id):
     return ids, torch.arange(ids.shape[1]) < lengths[:, None]
 
 
-def pad_zip(sequences, pad_id):
-    ids = list(zip(*itertools.zip_longest(*sequences, fillvalue=pad_id), strict=True))
-    marks = [[1 for _ in row] for row in sequences]
-    mask = list(zip(*itertools.zip_longest(*marks, fillvalue=0), strict=True))
-    return torch.tensor(ids), torch.tensor(mask)
+def columns(rows, value):
+    return torch.tensor([*itertools.zip_longest(*rows, fillvalue=value)])
+
+
+def ones(sequences):
+    return [[1] * len(row) for row in sequences]
 
 
 def pad_function(sequences, pad_id):
@@ -194,30 +174,23 @@ def pad_numpy(sequences, pad_id):
 
 peer("pad_batch", pad_framework)
 fresh("pad_batch", ([[5], [6, 7], [8, 9, 5, 4]], 8), ([[3, 3], [3, 1, 2]], 0))
-right("pad_batch", pad_loops, pad_framework, pad_zip, pad_function, pad_numpy)
+right("pad_batch", pad_loops, pad_framework, pad_function, pad_numpy)
+right("pad_batch", lambda s, p: (columns(s, p).T, columns(ones(s), 0).T))
 
 
 def with_mask(mask):
-    """The mask is made from ids, (batch, seq), lengths, (batch, 1), and the pad's id."""
-
-    def attempt(s, p):
-        ids = pad_loops(s, p)[0]
-        return ids, mask(ids, torch.tensor([[len(row)] for row in s]), p)
-
-    return attempt
+    return lambda s, p: (pad_loops(s, p)[0], mask(pad_loops(s, p)[0], torch.tensor([[*map(len, s)]]).T, p))
 
 
 wrong(
     "pad_batch",
-    mask_inverted=with_mask(lambda ids, lengths, pad: torch.arange(ids.shape[1]) >= lengths),
-    mask_of_another_length=with_mask(lambda ids, lengths, pad: torch.arange(ids.shape[1]) <= lengths),
-    mask_of_ones=with_mask(lambda ids, lengths, pad: torch.ones_like(ids)),
-    mask_of_one_text=with_mask(
-        lambda ids, lengths, pad: (torch.arange(ids.shape[1]) < lengths[0]).expand(ids.shape)
-    ),
-    mask_from_zero=with_mask(lambda ids, lengths, pad: (ids > 0).int()),
-    mask_from_pad_id=with_mask(lambda ids, lengths, pad: ids.ne(pad).long()),
-    mask_filled_with_pad_id=lambda s, p: (pad_loops(s, p)[0], pad_function([[1] * len(r) for r in s], p)[0]),
+    mask_inverted=with_mask(lambda ids, n, pad: torch.arange(ids.shape[1]) >= n),
+    mask_of_another_length=with_mask(lambda ids, n, pad: torch.arange(ids.shape[1]) <= n),
+    mask_of_ones=with_mask(lambda ids, n, pad: torch.ones_like(ids)),
+    mask_of_one_text=with_mask(lambda ids, n, pad: (torch.arange(ids.shape[1]) < n[0]).expand(ids.shape)),
+    mask_from_zero=with_mask(lambda ids, n, pad: (ids > 0).int()),
+    mask_from_pad_id=with_mask(lambda ids, n, pad: ids.ne(pad).long()),
+    mask_filled_with_pad_id=lambda s, p: (pad_loops(s, p)[0], columns(ones(s), p).T),
     mask_first=lambda s, p: pad_loops(s, p)[::-1],
     pads_in_front=lambda s, p: tuple(part.flip(1) for part in pad_loops([row[::-1] for row in s], p)),
     pads_on_both_sides=lambda s, p: pad_function([[p, *row] for row in s], p),
@@ -225,21 +198,10 @@ wrong(
     cut_to_another=lambda s, p: pad_numpy([row[: len(s[0])] for row in s], p),
     pad_id_ignored=lambda s, p: (pad_sequence([torch.tensor(row) for row in s], True), pad_loops(s, p)[1]),
     longer_than_longest=lambda s, p: tuple(F.pad(part, (0, 9), value=p) for part in pad_loops(s, p)),
-    axes_exchanged=lambda s, p: [
-        pad_sequence(list(map(torch.tensor, s)), False, p),
-        pad_function(s, 0)[1].mT,
-    ],
+    axes_exchanged=lambda s, p: (columns(s, p), columns(ones(s), 0)),
     order_changed=lambda s, p: pad_loops(sorted(s, key=len, reverse=True), p),
-    changes_its_input=lambda s, p: (
-        with_mask(lambda ids, n, pad: torch.arange(ids.shape[1]) < n)(s, p),
-        [row.extend([p] * (max(map(len, s)) - len(row))) for row in s],
-    )[0],
+    changes_its_input=lambda s, p: (pad_numpy(s, p), [row.append(p) for row in s])[0],
 )
-
-
-def b_start_tensor(token_type_ids):
-    places = torch.tensor(token_type_ids).nonzero()
-    return places[0] if len(places) else None
 
 
 def b_start_try(token_type_ids):
@@ -256,16 +218,12 @@ def b_start_while(token_type_ids):
     return place if place < len(token_type_ids) else None
 
 
-def b_start_change(token_type_ids):
-    for place in range(1, len(token_type_ids)):
-        if token_type_ids[place] != token_type_ids[place - 1]:
-            return place
-    return None
-
-
-right("sentence_b_start", b_start_tensor, b_start_try, b_start_while, b_start_change)
 right(
     "sentence_b_start",
+    b_start_try,
+    b_start_while,
+    lambda kinds: next(iter(torch.tensor(kinds).nonzero()), None),
+    lambda kinds: next((i for i, (a, b) in enumerate(pairwise(kinds), 1) if a != b), None),
     lambda kinds: next((place for place, kind in enumerate(kinds) if kind), None),
     lambda kinds: len(list(itertools.takewhile(lambda kind: kind == 0, kinds))) if any(kinds) else None,
     lambda kinds: int((torch.tensor(kinds).cumsum(0) == 0).sum()) if 1 in kinds else None,
