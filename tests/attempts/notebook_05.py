@@ -22,32 +22,24 @@ def fold_loops(norm_weight, norm_bias, weight, bias):
     return weight, bias
 
 
-def fold_by_inputs(norm_weight, norm_bias, weight, bias):
-    moved = F.linear(norm_bias, weight, bias)
-    columns = [
-        F.linear(unit * norm_weight + norm_bias, weight, bias) - moved for unit in torch.eye(len(norm_bias))
-    ]
-    return torch.stack(columns, dim=1), moved
-
-
 def fold_fitted(norm_weight, norm_bias, weight, bias):
     norm, linear = nn.LayerNorm(len(norm_weight), eps=0), nn.Linear(*weight.T.shape)
     norm.load_state_dict({"weight": norm_weight, "bias": norm_bias})
     linear.load_state_dict({"weight": weight, "bias": bias})
     x = torch.randn(50, len(norm_weight), dtype=torch.float64)
-    ones = torch.ones(50, 1, dtype=torch.float64)
-    plain = torch.cat([F.layer_norm(x, x.shape[-1:], eps=0), ones], dim=1)
+    plain = F.pad(F.layer_norm(x, x.shape[-1:], eps=0), (0, 1), value=1)
     found = torch.linalg.lstsq(plain, linear.double()(norm.double()(x)), driver="gelsd").solution.T
     return found[:, :-1].detach(), found[:, -1].detach()
 
 
 right(
     "fold_norm",
-    *(fold_loops, fold_by_inputs, fold_fitted),
+    *(fold_loops, fold_fitted),
+    lambda nw, nb, w, b: ((F.linear(nw.diag() + nb, w, b) - F.linear(nb, w, b)).T, F.linear(nb, w, b)),
     lambda nw, nb, w, b: [w @ nw.diag(), F.linear(nb, w, b)],
     lambda nw, nb, w, b: {"weight": (w.T * nw[:, None]).T, "bias": b + (w * nb).sum(dim=1)},
     lambda nw, nb, w, b: (torch.einsum("oi,i->oi", w, nw), torch.addmv(b, w, nb)),
-    lambda nw, nb, w, b: tuple(map(torch.from_numpy, (w.numpy() * nw.numpy(), b.numpy() + np.dot(w, nb)))),
+    lambda nw, nb, w, b: (w * nw, b + torch.from_numpy(np.dot(w.numpy(), nb.numpy()))),
 )
 peer("fold_norm", fold_fitted)
 wrong(
@@ -78,18 +70,9 @@ def speeds(positions):
     return torch.tensor([10000 ** (-2 * pair / width) for pair in range(width // 2)], dtype=torch.float64)
 
 
-def clocks(positions):
-    return torch.complex(positions[:, 1::2].double(), positions[:, ::2].double())
-
-
 def move_atan(positions, steps):
     angles = torch.atan2(positions[:, ::2], positions[:, 1::2]).double() + steps * speeds(positions)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-
-
-def move_complex(positions, steps):
-    turned = clocks(positions) * torch.exp(1j * steps * speeds(positions))
-    return torch.stack([turned.imag, turned.real], dim=-1).flatten(1)
 
 
 def move_matrix(positions, steps):
@@ -109,20 +92,6 @@ def move_loops(positions, steps):
     return moved
 
 
-def move_numpy(positions, steps):
-    turn = steps * np.exp(-np.log(10000) * np.arange(0, positions.shape[1], 2) / positions.shape[1])
-    sine, cosine, s, c = positions[:, ::2].numpy(), positions[:, 1::2].numpy(), np.sin(turn), np.cos(turn)
-    return torch.from_numpy(
-        np.dstack([sine * c + cosine * s, cosine * c - sine * s]).reshape(positions.shape)
-    )
-
-
-def move_einsum(positions, steps):
-    turn = steps * speeds(positions)
-    turns = torch.stack([turn.cos(), turn.sin(), -turn.sin(), turn.cos()], -1).unflatten(-1, (2, 2))
-    return torch.einsum("spi,pji->spj", positions.double().unflatten(1, (-1, 2)), turns).flatten(1)
-
-
 def at(place, width):  # the formula of Vaswani et al. 2017, 3.5
     angles = [place / 10000 ** (2 * pair / width) for pair in range(width // 2)]
     return torch.tensor([turn(angle) for angle in angles for turn in (math.sin, math.cos)])
@@ -134,25 +103,17 @@ def move_by_search(positions, steps):
     return torch.stack([at(place + steps, width) for place in places])
 
 
-right("move_positions", move_atan, move_complex, move_matrix, move_loops, move_numpy, move_einsum)
-right("move_positions", move_by_search)
-peer("move_positions", move_by_search)
-fresh("move_positions", (torch.stack([at(place, 8) for place in (7, 3, 50)]), 5))
-
-
 def moved_by(angles):
     def move(positions, steps):
-        width = positions.shape[1]
+        width, clocks = positions.shape[1], torch.complex(positions[:, 1::2], positions[:, ::2])
         turn = torch.tensor([angles(steps, pair, width) for pair in range(width // 2)], dtype=torch.float64)
-        turned = clocks(positions) * torch.polar(torch.ones_like(turn), turn)
+        turned = clocks * torch.exp(1j * turn)
         return torch.stack([turned.imag, turned.real], dim=-1).flatten(1)
 
     return move
 
 
 def put(move):
-    """The sine x and the cosine y of a pair, and those of the turn: `move(x, y, s, c)` gives the new two."""
-
     def attempt(positions, steps):
         x, y, turn = positions[:, ::2], positions[:, 1::2], steps * speeds(positions).to(positions)
         return torch.stack(move(x, y, turn.sin(), turn.cos()), dim=-1).flatten(1)
@@ -160,24 +121,27 @@ def put(move):
     return attempt
 
 
-def by_arcsine(positions, steps):
-    angles = torch.arcsin(positions[:, ::2]) + steps * speeds(positions).to(positions)
-    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=2).view(positions.shape)
+right(
+    "move_positions",
+    *(move_atan, move_matrix, move_loops, move_by_search),
+    moved_by(lambda steps, i, d: steps / 10000 ** (2 * i / d)),
+    put(lambda x, y, s, c: (x * c + y * s, y * c - x * s)),
+)
+peer("move_positions", move_by_search)
+fresh("move_positions", (torch.stack([at(place, 8) for place in (7, 3, 50)]), 5))
 
 
 wrong(
     "move_positions",
     moved_back=put(lambda x, y, s, c: (x * c - y * s, x * s + y * c)),  # as `rotate` does it
     rows_moved=lambda p, steps: torch.roll(p, -steps, 0),
-    taken_for_the_first_places=lambda p, steps: torch.stack(
-        [at(i + steps, p.shape[1]) for i, _ in enumerate(p)]
-    ),
+    taken_for_the_first_places=lambda p, steps: torch.stack([at(i + steps, len(r)) for i, r in enumerate(p)]),
     steps_added=lambda p, steps: p + at(steps, p.shape[1]),
     multiplied=lambda p, steps: p * at(steps, p.shape[1]),
     steps_alone=lambda p, steps: at(steps, p.shape[1]).repeat(len(p), 1),
     sign_of_one_term=put(lambda x, y, s, c: (x * c + y * s, y * c + x * s)),
     terms_mixed_up=put(lambda x, y, s, c: (x * s + y * c, y * c - x * s)),
-    half_a_circle_lost=by_arcsine,
+    half_a_circle_lost=put(lambda x, y, s, c: (x * c + (z := (1 - x * x).sqrt()) * s, z * c - x * s)),
     half_moved=put(lambda x, y, s, c: ((x := x * c + y * s), y * c - x * s)),
     halves_for_pairs=lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).mT.flatten(1),
     sine_cosine_exchanged=lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).flip(2).flatten(1),
@@ -210,24 +174,6 @@ class Layer(nn.Module):
         return self.feed_forward_norm(hidden_state + self.dropout(self.feed_forward(hidden_state)))
 
 
-class LayerLoop(Layer):
-    def forward(self, x):
-        parts = [(self.attention, self.attention_norm), (self.feed_forward, self.feed_forward_norm)]
-        for part, norm in parts:
-            x = norm(self.dropout(part(x)) + x)
-        return x
-
-
-class LayerFunctional(Layer):
-    def half(self, x, part, norm):
-        x = x + F.dropout(part(x), self.dropout.p, self.training)
-        return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias)
-
-    def forward(self, x):
-        x = self.half(x, self.attention, self.attention_norm)
-        return self.half(x, self.feed_forward, self.feed_forward_norm)
-
-
 class LayerModel(nn.Module):
     def __init__(self, attention, feed_forward, hidden_size, dropout):
         super().__init__()
@@ -240,50 +186,12 @@ class LayerModel(nn.Module):
         return self.feed_forward_norm(torch.add(x, self.feed_forward(x)))
 
 
-class LayerOfBert(Layer):
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, dropout)
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=1e-12)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=1e-12)
-        self.dropout_2 = nn.Dropout(p=dropout)
-
-    def forward(self, hidden_state):
-        first = self.attention_norm(hidden_state + self.dropout(self.attention(hidden_state)))
-        return self.feed_forward_norm(first + self.dropout_2(self.feed_forward(first)))
-
-
-class LayerDropsByHand(Layer):
-    def drop(self, x):
-        kept = torch.rand(x.shape) >= self.dropout.p
-        return x * kept / (1 - self.dropout.p) if self.training else x
-
-    def forward(self, x):
-        x = self.attention_norm(x + self.drop(self.attention(x)))
-        return self.feed_forward_norm(self.drop(self.feed_forward(x)) + x)
-
-
-class LayerPair(Layer):
-    def forward(self, x):
-        return Layer.forward(self, x), None
-
-
 def layer_of_torch(module, x):
     theirs = nn.TransformerEncoderLayer(x.shape[-1], 1, 4, dropout=0.0, batch_first=True)
     theirs._sa_block = lambda x, *given, **named: module.attention(x)
     theirs._ff_block = lambda x: module.feed_forward(x)
     theirs.norm1, theirs.norm2 = module.attention_norm, module.feed_forward_norm
     return theirs.train()(x)  # in train mode nothing is fused
-
-
-right(
-    "encoder_layer", Layer, LayerLoop, LayerFunctional, LayerModel, LayerOfBert, LayerDropsByHand, LayerPair
-)
-peer("encoder_layer", layer_of_torch)
-fresh(
-    "encoder_layer",
-    (WHOLE, torch.randn(2, 3, 6)),
-    (DROPPED, torch.tensor([0.3, -0.8, 1.1]).expand(1, 3000, 3)),
-)
 
 
 def changed(change):
@@ -298,31 +206,52 @@ def layer(forward):
     return type("Forward", (Layer,), {"forward": forward})
 
 
+def parts(forward):
+    return layer(lambda s, x: forward(x, s.attention, s.feed_forward, s.attention_norm, s.feed_forward_norm))
+
+
 def drops(around):
     halves = lambda s: ((s.attention_norm, s.attention), (s.feed_forward_norm, s.feed_forward))  # noqa: E731
     return layer(lambda s, x: functools.reduce(lambda x, half: around(s, *half, x), halves(s), x))
 
 
+def functional(s, norm, part, x):
+    x = x + F.dropout(part(x), s.dropout.p, s.training)
+    return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias)
+
+
+def dropped_by_hand(s, norm, part, x):
+    kept = torch.rand(x.shape) >= s.dropout.p
+    return norm((part(x) * kept / (1 - s.dropout.p) if s.training else part(x)) + x)
+
+
+right(
+    "encoder_layer",
+    *(Layer, LayerModel, drops(functional), drops(dropped_by_hand)),
+    drops(lambda s, norm, part, x: norm(s.dropout(part(x)) + x)),
+    layer(lambda s, x: (Layer.forward(s, x), None)),
+    changed(lambda s: [norm.__dict__.update(eps=1e-12) for norm in (s.attention_norm, s.feed_forward_norm)]),
+)
+peer("encoder_layer", layer_of_torch)
+fresh(
+    "encoder_layer",
+    (WHOLE, torch.randn(2, 3, 6)),
+    (DROPPED, torch.tensor([0.3, -0.8, 1.1]).expand(1, 3000, 3)),
+)
 wrong(
     "encoder_layer",
     one_norm_shared=changed(lambda s: s.add_module("feed_forward_norm", s.attention_norm)),
     norm_eps=changed(lambda s: s.attention_norm.__dict__.update(eps=s.dropout.p)),
     norm_missing=changed(
-        lambda s: [s._modules.pop(norm) for norm in ("attention_norm", "feed_forward_norm")]
+        lambda s: [s._modules.pop(part + "_norm") for part in ("attention", "feed_forward")]
     ),
     dropout_rate_ignored=changed(lambda s: s.dropout.__dict__.update(p=0.1)),
     dropout_in_eval=layer(lambda s, x: Layer.forward(s.train(), x)),
-    norms_exchanged=layer(
-        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.attention(x))) + s.feed_forward(y))
-    ),
-    parts_exchanged=layer(
-        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.feed_forward(x))) + s.attention(y))
-    ),
-    input_read_again=layer(
-        lambda s, x: s.feed_forward_norm(x + s.feed_forward(s.attention_norm(x + s.attention(x))))
-    ),
-    parts_in_parallel=layer(lambda s, x: s.feed_forward_norm(x + s.attention(x) + s.feed_forward(x))),
-    part_missing=layer(lambda s, x: s.attention_norm(s.dropout(s.attention(x)) + x)),
+    norms_exchanged=parts(lambda x, a, f, norm, other: norm((y := other(x + a(x))) + f(y))),
+    parts_exchanged=parts(lambda x, a, f, norm, other: norm((y := other(x + f(x))) + a(y))),
+    input_read_again=parts(lambda x, a, f, norm, other: other(x + f(norm(x + a(x))))),
+    parts_in_parallel=parts(lambda x, a, f, norm, other: other(x + a(x) + f(x))),
+    part_missing=parts(lambda x, a, f, norm, other: norm(x + a(x))),
     norm_order=drops(lambda s, norm, part, x: x + s.dropout(part(norm(x)))),
     missing_residual=drops(lambda s, norm, part, x: norm(s.dropout(part(x)))),
     something_twice=drops(lambda s, norm, part, x: norm(x + part(part(x) if part is s.attention else x))),
