@@ -35,7 +35,7 @@ def fold_fitted(norm_weight, norm_bias, weight, bias):
 right(
     "fold_norm",
     *(fold_loops, fold_fitted),
-    lambda nw, nb, w, b: ((F.linear(nw.diag() + nb, w, b) - F.linear(nb, w, b)).T, F.linear(nb, w, b)),
+    lambda nw, nb, w, b: ((F.linear(nw.diag() + nb, w) - F.linear(nb, w)).T, F.linear(nb, w, b)),
     lambda nw, nb, w, b: [w @ nw.diag(), F.linear(nb, w, b)],
     lambda nw, nb, w, b: {"weight": (w.T * nw[:, None]).T, "bias": b + (w * nb).sum(dim=1)},
     lambda nw, nb, w, b: (torch.einsum("oi,i->oi", w, nw), torch.addmv(b, w, nb)),
@@ -195,11 +195,8 @@ def layer_of_torch(module, x):
 
 
 def changed(change):
-    def __init__(self, *inputs):
-        Layer.__init__(self, *inputs)
-        change(self)
-
-    return type("Changed", (Layer,), {"__init__": __init__})
+    made = lambda s, *inputs: [Layer.__init__(s, *inputs), change(s)].clear()  # noqa: E731
+    return type("Changed", (Layer,), {"__init__": made})
 
 
 def layer(forward):
