@@ -30,7 +30,7 @@ REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 
 # The way of the course, a step for each notebook. The first eight lead from text to views, the others beyond.
 WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
-WAY += ["decoder", "what heads do", "what it costs", "how a head forms"]
+WAY += ["decoder", "what heads do", "what it costs", "how a head forms", "a model that writes"]
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")

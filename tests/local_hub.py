@@ -1,9 +1,4 @@
-"""A small stand-in for the Hugging Face hub on loopback: it serves folders as models.
-
-It answers as the real hub does (routes, headers, status codes) as far as huggingface_hub looks at it, and can
-be told to fail. A client finds it through HF_ENDPOINT, which huggingface_hub reads when imported: it is
-another process.
-"""
+"""A small stand-in for the Hugging Face hub on loopback: it serves folders as models."""
 
 import hashlib
 import json

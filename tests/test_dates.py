@@ -100,10 +100,7 @@ def test_loss_is_the_mean_surprise_at_each_next_token():
 
 
 def test_training_teaches_to_read_the_source():
-    """Shannon: who does not read the source cannot get below the entropy of the targets.
-
-    The whole training, with exact dates and their alignment, is asserted in notebook 09.
-    """
+    """Shannon: who does not read the source cannot get below the entropy of the targets."""
     model, digits = small_model(num_hidden_layers=1), "0123456789"
     copy, misread = (list(zip(texts, digits, strict=True)) for texts in (digits, digits[1:] + digits[:1]))
     losses = train(model.train(), copy, steps=80, batch_size=16)

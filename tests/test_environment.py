@@ -54,8 +54,7 @@ def fake(tmp_path):
 
 
 def start(folder, how="", *what, version=tuple(sys.version_info), **variables):
-    """Start environment.py, in a Python that takes itself for this
-    version. `how` tells the fake what to do."""
+    """Start environment.py, in a Python that takes itself for this version."""
     script = str(folder / ".ci/environment.py")
     code = f"import runpy, sys; sys.version_info = {version}; sys.argv = {[script, *what]}; "
     command = [sys.executable, "-c", code + f"runpy.run_path({script!r}, run_name='__main__')"]

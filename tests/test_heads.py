@@ -23,8 +23,7 @@ DEPENDENT, HEAD = 0, 1  # the two directions
 
 
 def sentence(text, heads, relations=None, upos=None, **antecedents):
-    """A sentence from texts; heads are places of words. Of
-    antecedents the names are words, the values places."""
+    """A sentence from texts; heads are places of words."""
     words = text.split()
     relations = relations.split() if relations else ["dep"] * len(words)
     upos = upos.split() if upos else ["NOUN"] * len(words)
@@ -32,6 +31,7 @@ def sentence(text, heads, relations=None, upos=None, **antecedents):
 
 
 A_DOG = sentence("a dog", [1, -1], "det root")
+SHE = sentence("Anna told Tom she won", [1, -1, 1, 4, 1], None, "PROPN VERB PROPN PRON VERB", she=0)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,6 @@ def test_attention_to_a_split_word_is_summed_and_from_it_averaged():
     words = room.merge_pieces(weights[None, None], torch.tensor([[-1, 0, 0, 1, -1]]), 2)
     # from "ab" to "ab": ((0.2 + 0.3) + (0.0 + 0.1)) / 2; from "ab" to "c": (0.4 + 0.2) / 2
     torch.testing.assert_close(words[0, 0], torch.tensor([[0.3, 0.3], [0.7, 0.1]]))
-
-
-def test_what_a_word_gives_sums_to_1_but_for_the_special_tokens():
-    weights = torch.rand(2, 3, 5, 5, dtype=torch.float64).softmax(dim=-1)
-    words = room.merge_pieces(weights, torch.tensor([[-1, 0, 0, 1, -1]] * 2), 2)
-    special = weights[..., 0] + weights[..., -1]  # (batch, heads, query)
-    expected = 1 - torch.stack([special[..., 1:3].mean(dim=-1), special[..., 3]], dim=-1)
-    torch.testing.assert_close(words.sum(dim=-1), expected)
 
 
 def plain_hits(tokenizer, model, sentence):
@@ -165,20 +157,8 @@ def test_halves_are_whole_patterns_and_of_equal_number():
     assert (room.choosing_half(patterns, seed=5) != chooses).any()
 
 
-def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
-    """30 patterns of 10 sentences with one fate each. Head and rule are
-    equally good: whose it is, a coin decides."""
-    rng, patterns, wins = np.random.default_rng(0), np.repeat(np.arange(30), 10), []
-    for _ in range(200):
-        ahead = np.repeat(rng.choice([-1, 0, 1], size=30), 10)
-        wins.append([room.bootstrap_interval(ahead, group)[0] > 0 for group in (patterns, np.arange(300))])
-    by_pattern, by_sentence = np.mean(wins, axis=0)
-    assert by_pattern < 0.07 and by_sentence > 0.2, "2.5 % is what the interval promises"
-
-
 def test_columns_of_the_table_by_hand():
-    """Four sentences of four patterns. The choosing half decides;
-    the table tells what the other half says."""
+    """Four sentences of four patterns."""
     patterns = np.arange(4)
     chooses = room.choosing_half(patterns)
     offsets = np.where(chooses, -2, [1, -2, 1, -2])
@@ -219,12 +199,7 @@ def test_bootstrap_agrees_with_the_binomial_interval_of_groups(pairs, groups, ap
 
 
 def test_interval_of_a_difference_is_paired():
-    """400 sentences of one pair. Head and rule agree on 360; of the
-    others the head is right in 30, the rule in 10.
-
-    The normal interval of a paired difference (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) /
-    400 ** 2.
-    """
+    """400 sentences of one pair."""
     head = np.arange(400) < 290
     rule = np.isin(np.arange(400), np.r_[0:260, 290:300])
     low, high = room.bootstrap_interval(head.astype(int) - rule, np.arange(400))
@@ -263,13 +238,6 @@ def test_a_batch_holds_at_most_so_many_weights(bert, monkeypatch):
     monkeypatch.setattr(room, "MOST_WEIGHTS", 300)
     found = room.word_attention(Puppet(bert[0], [A_DOG]), bert[0], [A_DOG] * 7)
     assert [len(places) for places, _ in found] == [3, 3, 1]
-
-
-@pytest.mark.slow
-def test_trained_heads_beat_the_offset(bert, some_sentences):
-    """The surest claim of notebook 10 about the default model, on a quarter of the treebank."""
-    found = score_heads(bert[1], bert[0], some_sentences).drop_duplicates("relation").set_index("relation")
-    assert found.loc["obj", "lead_low"] > 0
 
 
 def test_pronouns_by_hand(bert):
@@ -385,7 +353,16 @@ def measure(model, tokenizer):
     measure_links(model, tokenizer, [A_DOG])
 
 
+def broken(model):
+    """With NaN in one row of weights."""
+    model = deepcopy(model)
+    model.encoder.layer[2].attention.self.query.weight.data[3] = torch.nan
+    return model
+
+
 REFUSED = [
+    ("NaN", lambda t, m: measure(broken(m), t), ValueError, "NaN"),
+    ("NaN, pronouns", lambda t, m: score_pronouns(broken(m), t, [SHE] * 4), ValueError, "NaN"),
     ("no weights", measure_as_loaded_by_default, ValueError, 'attn_implementation="eager"'),
     ("train mode", lambda t, m: measure(SimpleNamespace(training=True), t), ValueError, r"model\.eval\(\)"),
     ("no fast tokenizer", lambda t, m: measure(m, object()), TypeError, "AutoTokenizer"),

@@ -125,10 +125,6 @@ def in_shards(folder):
     model.save_pretrained(folder, max_shard_size="1MB")
 
 
-def cut(size):
-    return lambda folder: os.truncate(folder / WEIGHTS, size % (folder / WEIGHTS).stat().st_size)
-
-
 def config(**changes):
     return text("config.json", lambda known: json.dumps(json.loads(known) | changes))
 
@@ -147,10 +143,9 @@ def without(*names):
 
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")  # transformers would fill it with random numbers
 SPOILT = {
-    "cut by one byte": (cut(-1), "cut short"),
+    "cut by one byte": (lambda at: os.truncate(at / WEIGHTS, (at / WEIGHTS).stat().st_size - 1), "cut short"),
     "a large weight": (filled(1e5), "damaged", QUERY),
     "a NaN": (filled(torch.nan), "damaged", QUERY),
-    "a lost tensor": (without(QUERY), "lacks", f"1 ({QUERY})"),
     "no pooler": (without(*POOLER), "lacks", "2 (pooler"),
     "a lost layer": (config(num_hidden_layers=3), "lacks", "16 (encoder.layer.2", "..."),
     "a layer too many": (config(num_hidden_layers=1), "unexpected", "16 (encoder.layer.1"),
@@ -266,10 +261,7 @@ def test_models_of_a_hub_are_fetched_once_whole_or_refused_in_words(original, tm
         ("some/private", "no folder some/private", "hf auth login"),
         ("./no/where", "no folder ./no/where", "bert-base-uncased"),
         ("some/gated", "some/gated", "terms", "hf auth login"),
-        *(
-            (name, "cannot be fetched", hub.url, "Check the network")
-            for name in ("some/down", "some/silent", "half")
-        ),
+        *((name, "cannot be fetched", hub.url, "Check") for name in ("some/down", "some/silent", "half")),
         ("some/lacking", "some/lacking", "lacks", QUERY),
         ("some/pickle", "some/pickle", "pickle"),
         ("some/distil", "some/distil", "distilbert"),

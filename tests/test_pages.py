@@ -12,8 +12,7 @@ CODE = re.compile(r"`([^`]+)`")
 
 
 def rows(page, columns):
-    """Return the rows of all tables of a page, each a list of its
-    cells' texts. Refuse one that is not whole."""
+    """Return the rows of all tables of a page, each a list of its cells' texts."""
     lines = [
         line for line in (NOTEBOOKS / page).read_text(encoding="utf-8").splitlines() if line.startswith("|")
     ]

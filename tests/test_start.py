@@ -1,8 +1,9 @@
-"""The start room: what is missing is installed in Colab and named elsewhere. Versions: test_faults."""
+"""The start room: what is missing is installed in Colab and named elsewhere."""
 
 import ast
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import course
 from utils import start
@@ -20,8 +22,7 @@ NEEDED = ["bertviz", "mpld3"]
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine without the packages in `lacks`: commands are
-    noted, and what they name is there afterwards."""
+    """Without the packages in `lacks`; commands are noted, and what they name is there afterwards."""
     found = SimpleNamespace(lacks=set(), commands=[], returncode=0)
     real = importlib.metadata.version
 
@@ -84,7 +85,7 @@ def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):
 def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
     """All that they import and Colab does not have, by the name that it is imported with."""
     colab_has = {"torch", "numpy", "transformers", "tokenizers", "huggingface_hub", "safetensors"}
-    colab_has |= {"pandas", "matplotlib", "PIL", "IPython", "ipywidgets", "tqdm"}
+    colab_has |= {"pandas", "matplotlib", "cycler", "PIL", "IPython", "ipywidgets", "tqdm"}
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "utils").rglob("*.py")]
     for path in course.paths():
         sources += [cell.source for cell in course.read(path).cells if cell.cell_type == "code"]
@@ -113,3 +114,66 @@ def test_set_up_cell_of_colab_says_plainly_that_it_cannot_fetch_the_course(tmp_p
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("ConnectionError: ")
     assert "CalledProcessError" not in done.stderr and not list(folder.iterdir())
+
+
+@pytest.fixture
+def set_up(tmp_path, monkeypatch):
+    """Run the set-up cell where Python finds these versions before its own."""
+
+    def run(versions):
+        for name, version in versions.items():
+            info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Name: {name}\n" + f"Version: {version}\n" * bool(version))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        monkeypatch.chdir(ROOT / "notebooks")
+        exec(compile(course.set_up(), "set-up", "exec"), {})
+
+    return run
+
+
+UNFIT = """torch 2.5.1
+torch 3.0.0
+transformers 4.57.1
+transformers 6.0.0.dev0
+pandas 4.0.0rc1
+ipywidgets 9.0
+transformers 4.57.1, pandas 1.5.3, conllu 7.0""".splitlines()
+
+
+@pytest.mark.parametrize("versions", UNFIT)
+def test_set_up_cell_names_an_unfit_version_and_the_command(versions, set_up):
+    found = dict(pair.split() for pair in versions.split(", "))
+    with pytest.raises(start.PackagesUnfit) as caught:
+        set_up(found)
+    requirements = "\n".join(file.read_text(encoding="utf-8") for file in start.FILES)
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", requirements, re.MULTILINE))
+    command = " ".join(f"{name}=={pins[name]}" for name in found)
+    said = str(caught.value)
+    assert versions in said and f"`%pip install {command}`" in said and "restart the kernel" in said
+    assert len(re.split(r"[.!?]\s+", said)) <= 3 and "\n" not in said
+    ranges = dict(re.findall(r"([\w-]+) (>=[\d.]+,<[\d.]+)", said))
+    assert list(ranges) == list(found)
+    for name, range_ in ranges.items():  # as pip reads it
+        assert not SpecifierSet(range_).contains(found[name], prereleases=False)
+        assert SpecifierSet(range_).contains(pins[name])
+
+
+FIT = {
+    "Colab": "torch 2.11.0+cu128, transformers 5.15.0, pandas 2.2.3, matplotlib 3.10.0, ipywidgets 7.7.1",
+    "newer": "torch 2.99.1, transformers 5.99.0, pandas 3.99, matplotlib 3.99.1, bertviz 1.4.9, conllu 6.1",
+    "oldest": ", ".join(f"{name} {oldest}" for name, (oldest, _) in start.WORKS_WITH.items()),
+}
+
+
+@pytest.mark.parametrize("case", FIT)
+def test_versions_that_the_course_works_with_pass(case, set_up):
+    versions = dict(pair.split() for pair in FIT[case].split(", "))
+    set_up(versions)
+    assert {name: metadata.version(name) for name in versions} == versions
+
+
+def test_package_that_was_removed_halfway_counts_as_missing(set_up):
+    with pytest.raises(start.PackagesMissing, match=r"conllu.*make lab"):
+        set_up({"conllu": ""})

@@ -18,5 +18,6 @@ from . import (
     notebook_10,
     notebook_11,
     notebook_12,
+    notebook_13,
 )
 from .tables import FRESH, PEER, RIGHT, WRONG

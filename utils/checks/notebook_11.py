@@ -40,8 +40,6 @@ check_layer_flops = Exercise(
     one_number("operations"),
 )
 
-# -------------------------------------------------------------------------------------- softmax in passing
-
 
 def online_step(top, total, output, scores, value):
     new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
@@ -79,8 +77,6 @@ def tiles():
 
 
 check_online_step = Exercise(online_step, tiles, parts_of("top", "total", "output"))
-
-# ---------------------------------------------------------------------------------------- how long a text fits
 
 
 def longest_text(free_bytes, token_bytes, full_layers, window_layers, window):

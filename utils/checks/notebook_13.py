@@ -1,0 +1,113 @@
+"""The exercises of notebook 13: a block of four-bit numbers, drawing by top-p, the order of rows of queries and keys."""
+
+import torch
+
+from .answers import Unreadable, alone, read_tensor
+from .exercise import Exercise
+
+
+def unpack_q4_1(blocks):
+    head = blocks[:, :4].contiguous().view(torch.float16)  # (blocks, 2): numbers of 16 bits
+    scale, smallest = head.float().split(1, dim=1)  # each (blocks, 1)
+    low, high = blocks[:, 4:] & 15, blocks[:, 4:] >> 4  # each (blocks, 16)
+    level = torch.cat([low, high], dim=1)  # (blocks, 32)
+    return scale * level + smallest
+
+
+def packed_trials():
+    def packed(count, seed):
+        levels = torch.randint(256, (count, 16), generator=torch.Generator().manual_seed(seed)).byte()
+        scale = torch.arange(1, count + 1) / 16 + 0.5
+        head = torch.stack([scale, -7 * scale + 0.25], dim=1).half()  # (count, 2)
+        return torch.cat([head.view(torch.uint8), levels], dim=1)
+
+    return [(packed(3, 0),), (packed(1, 1),), (packed(6, 2),)]
+
+
+check_unpack_q4_1 = Exercise(unpack_q4_1, packed_trials, alone("numbers"))
+
+# -------------------------------------------------------------------------------------------- drawing by top-p
+
+DRAWS = 6000
+
+
+def draw_top_p(logits, p):
+    probability, ids = logits.softmax(dim=-1).sort(dim=-1, descending=True)
+    before = probability.cumsum(dim=-1) - probability  # what the likelier tokens have together
+    kept = probability.masked_fill(before >= p, 0.0)  # (draws, vocab_size)
+    place = torch.multinomial(kept, 1)  # (draws, 1)
+    return ids.gather(-1, place)[:, 0]
+
+
+def drawn_trials():
+    odds = torch.tensor([[0.08, 0.5, 0.02, 0.25, 0.15], [0.3, 0.1, 0.35, 0.05, 0.2]])
+    logits = (5 * odds).log().repeat_interleave(DRAWS, dim=0)  # each row, so many times
+    return [(logits, p) for p in (0.7, 0.9, 1.0, 0.2)]
+
+
+def read_draws(result):
+    """Read ids as how often each was drawn, of the first half of the rows and of the second."""
+    raw, (draws, vocab_size) = result
+    ids = read_tensor(raw, "ids")
+    if ids.shape != (draws,):
+        raise Unreadable(
+            f"Your result has the shape {tuple(ids.shape)}. Expected is an id for each row: ({draws},)."
+        )
+    if ((ids < 0) | (ids >= vocab_size)).any():
+        raise Unreadable(
+            f"Your result holds ids from {ids.min():g} to {ids.max():g}; there are {vocab_size} tokens."
+        )
+    return {
+        "frequencies": torch.nn.functional.one_hot(ids.long(), vocab_size)
+        .view(2, -1, vocab_size)
+        .double()
+        .mean(1)
+    }
+
+
+class Drawing(Exercise):
+    """An exercise of chance. Two answers are the same if no token is drawn more often by 3 in 100."""
+
+    def call(self, function, logits, p):
+        return function(logits, p), logits.shape
+
+    def close(self, inputs, mine, expected):
+        return bool((mine["frequencies"] - expected["frequencies"]).abs().max() < 0.03)
+
+    def same(self, mine, foreseen):
+        return self.close((), mine, foreseen)
+
+    def told(self, place, result, foresee):
+        one = super().told(place, result, foresee)
+        if not one.seen or not one.answer:
+            return one
+        mine, right = one.answer["frequencies"], one.expected["frequencies"]
+        row, token = divmod((mine - right).abs().argmax().item(), right.shape[1])
+        probability = one.inputs[0].softmax(dim=-1)[row * DRAWS, token]
+        said = f"With p = {one.inputs[1]}, token {token}, of probability {probability:.2f}, was drawn in "
+        said += f"{mine[row, token]:.0%} of the rows. Expected are about {right[row, token]:.0%}."
+        return one._replace(seen=said)
+
+
+def always_the_same(inputs, answer):
+    """Say whether rows that are alike all got one token."""
+    return inputs[1] > 0.5 and bool((answer["frequencies"].amax(dim=1) == 1).all())
+
+
+check_draw_top_p = Drawing(draw_top_p, drawn_trials, read_draws, {"one_draw_for_all": always_the_same})
+
+# ----------------------------------------------------------------------------------------------- order of rows
+
+
+def to_halves(weight, num_heads):
+    pairs = weight.unflatten(0, (num_heads, -1, 2))  # (heads, head_dim / 2, 2, hidden_size)
+    halves = pairs.transpose(1, 2)  # (heads, 2, head_dim / 2, hidden_size)
+    return halves.flatten(0, 2)
+
+
+def row_trials():
+    sizes = [(16, 3, 2), (24, 5, 3), (16, 16, 4), (6, 2, 1)]
+    return [(torch.arange(rows * width).view(rows, width) / 8, heads) for rows, width, heads in sizes]
+
+
+check_to_halves = Exercise(to_halves, row_trials, alone("weight"))
