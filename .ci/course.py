@@ -243,8 +243,10 @@ def table() -> str:
         rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(map(hours.get, SHORT_WAY))
-    told = f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. To look "
-    told += "something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
+    told = (
+        f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. To "
+    )
+    told += "look something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
     told += "(notebooks/glossary.md), which link to the cells."
     return "\n".join([*rows, "", told])
 
