@@ -250,7 +250,7 @@ class Exercise:
     def named(self, told, foresee, raised=()):
         """Return the name of the mistake that explains the answers, of two at once "one + other", or None.
 
-        Where few numbers are wrong, an edit also has to raise in those trials where the attempt `raised`.
+        Where few answers are wrong, an edit also has to raise in those trials where the attempt `raised`.
         """
         read = [one for one in told if one.answer]
         read.sort(key=lambda one: not one.seen)  # the wrong ones tell most
@@ -260,7 +260,7 @@ class Exercise:
         for one in wrong:
             if weights_first(one.answer, one.expected):
                 return "weights_first"
-        if how_many(wrong) < TOLD_BY_CHANCE:
+        if how_many(wrong) < TOLD_BY_CHANCE and len(wrong) < 3:
             read += [Told(place, self.trials[place], None, None, {}) for place in raised]
         return self.nearest(read, foresee) or self.shown_by_sign(wrong) or self.two_at_once(read, foresee)
 
