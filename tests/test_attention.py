@@ -173,17 +173,14 @@ def test_what_the_docstring_says_of_the_other_libraries_and_the_empty_row():
     torch.testing.assert_close(attn_weights, torch.full_like(attn_weights, 1 / 3))
 
 
-def test_causal_mask():
+def test_causal_and_padding_mask():
     assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
     assert causal_mask(3).dtype == torch.bool
     assert causal_mask(1).tolist() == [[True]] and causal_mask(0).shape == (0, 0)
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32])
-def test_padding_mask(dtype):
-    mask = padding_mask(torch.tensor([[1, 1, 0], [1, 0, 0]]).to(dtype))
-    assert mask.dtype == torch.bool and mask.shape == (2, 1, 1, 3)
-    assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
+    for dtype in (torch.int64, torch.bool, torch.float32):
+        mask = padding_mask(torch.tensor([[1, 1, 0], [1, 0, 0]]).to(dtype))
+        assert mask.dtype == torch.bool and mask.shape == (2, 1, 1, 3)
+        assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
     both = mask & causal_mask(3)
     assert both[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, False]]
 

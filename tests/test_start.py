@@ -48,11 +48,6 @@ def colab(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
 
 
-def test_nothing_is_done_where_everything_is_there(machine, colab):
-    start.prepare()
-    assert machine.commands == []
-
-
 def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     machine.lacks |= set(NEEDED)
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3,.*make lab") as caught:

@@ -229,11 +229,8 @@ def test_notebooks_are_done_in_one_sitting():
 
 
 def test_cells_are_short():
-    lines = {
-        f"{path.stem}, cell {cell.id}": len(re.findall(r"^.*\S", cell.source, re.MULTILINE))
-        for path in NOTEBOOKS
-        for cell in cells(path, "code")
-    }
+    code = {f"{path.stem}, cell {cell.id}": cell for path in NOTEBOOKS for cell in cells(path, "code")}
+    lines = {name: len(re.findall(r"^.*\S", cell.source, re.M)) for name, cell in code.items()}
     within("Lines of a code cell", lines)
     within("Lines of a code cell, median", {"the course": statistics.median(lines.values())})
 
@@ -298,12 +295,10 @@ def test_a_room_can_be_read():
 
 
 CHECKS, ATTEMPTS, TESTS, OWN = UTILS / "checks", ROOT / "tests/attempts", ROOT / "tests", ROOT / ".ci"
+WORDED = [*CHECKS.rglob("*.py"), *CHECKS.rglob("*.toml")]
 HOUSE = {  # a limit: the files that it counts, and whether each exercise has this much
     "Lines of `utils/checks` an exercise": ([*CHECKS.rglob("*.py")], True),
-    "Lines of `utils/checks` an exercise, with their words": (
-        [*CHECKS.rglob("*.py"), *CHECKS.rglob("*.toml")],
-        True,
-    ),
+    "Lines of `utils/checks` an exercise, with their words": (WORDED, True),
     "Lines of `tests/attempts` an exercise": ([*ATTEMPTS.rglob("*.py")], True),
     "Lines of the tests of the rooms": ([*TESTS.glob("*.py")], False),
     "Lines of `.ci`": ([*OWN.glob("*.py"), *(OWN / "site").glob("*.py")], False),
