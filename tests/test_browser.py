@@ -556,18 +556,6 @@ def test_exported_page_shows_formulas_without_a_server(surface):
     assert page.locator("code", has_text="$d_k$").count() == 1
 
 
-def test_view_of_an_encoder_decoder_has_three_panels(open_page, tmp_path):
-    outputs, view = view_samples.encoder_decoder()
-    page = open_page(view.save(tmp_path / "view.html").as_uri())
-    page.select_option("#layer", "1")
-    for part, name in enumerate(("encoder", "decoder", "cross")):
-        page.select_option("#filter", str(part))
-        expected = getattr(outputs, f"{name}_attentions")[1][0]  # (heads, query, key)
-        assert (weights(page, expected) - expected).abs().max() < SEEN
-        assert page.locator("#left text").count() == expected.shape[1]
-    assert page.errors == []
-
-
 def test_neuron_view_opens_with_a_chosen_token_and_lets_go_of_it(open_page, truth, tmp_path):
     tokenizer, model = view_samples.load()
     view = neuron_view(model, tokenizer, *view_samples.SENTENCES, token=8)  # of sentence B
@@ -1057,17 +1045,19 @@ def test_an_opened_picture_is_within_the_page_and_closes(show, width):
     assert page.errors == []
 
 
-def test_the_grid_of_an_encoder_decoder(show):
+@pytest.mark.parametrize("view", [head_view, model_view])
+def test_a_view_of_an_encoder_decoder_has_three_panels(show, view):
     given = view_samples.stacks(source=5, target=3)
-    page = show(model_view(**given))
+    page = show(view(**given))
     for part, name in enumerate(("encoder", "decoder", "cross")):
         page.select_option("#filter", str(part))
         expected = torch.cat(given[f"{name}_attention"])
-        assert (grid(page, expected) - expected).abs().max() < SEEN
-    page.locator("[aria-label^='L1H2.']").click()
-    shown = page.locator("#card .token").all_text_contents()
+        found = grid(page, expected) if view is model_view else weights(page, expected[0])
+        assert (found - (expected if view is model_view else expected[0])).abs().max() < SEEN
+    if view is model_view:
+        page.locator("[aria-label^='L1H2.']").click()
+    shown = page.locator("#card .token, #left text, #right text").all_text_contents()
     assert shown == given["decoder_tokens"] + given["encoder_tokens"]
-    assert page.errors == []
 
 
 @pytest.mark.parametrize(

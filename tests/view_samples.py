@@ -1,5 +1,4 @@
-"""Inputs and views that several tests draw. It also runs inside a
-notebook of a browser test, so it imports no test."""
+"""Inputs and views that several tests draw. It also runs in a notebook of a test, so it imports none."""
 
 import base64
 import json
@@ -10,36 +9,17 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 
-from utils.dates import DATE_CONFIG
-from utils.decoder import EncoderDecoder
 from utils.models import checkpoint
 from utils.views import head_view, model_view, neuron_view, text_view
 
 SENTENCES = ("leaves fall in autumn", "autumn is marked by colorful foliage")
 KINDS = ("head", "model", "neuron", "text")
 HOSTILE = [
-    "</script><img src=x onerror=document.title='hacked'>",
-    "<svg onload=document.title='hacked'>",
-    "<!--<script>",
-    "</title></style></iframe>",
-    "'\"`",
-    "' onload='document.title=1",
-    "\\u003c\\",
-    "${document.title='hacked'}",
-    "PYTHON_PARAMS",
-    "{{data}}",
-    "%s {0} $1 \\1",
-    "javascript:document.title='hacked'",
-    "\u2028\u2029",
-    "\u202eright-to-left\u202c",
-    "🤖",
-    "e\u0301\u200b\ufeff",
-    "",
-    "x" * 500,
-    "a\nb\tc",
-    "$\\frac{1}{2}$",
-    "&lt;b&gt;&amp;",
-    "__proto__",
+    *("</script><img src=x onerror=document.title='hacked'>", "<svg onload=document.title='hacked'>"),
+    *("<!--<script>", "</title></style></iframe>", "'\"`", "' onload='document.title=1", "\\u003c\\"),
+    *("${document.title='hacked'}", "PYTHON_PARAMS", "{{data}}", "%s {0} $1 \\1"),
+    *("javascript:document.title='hacked'", "\u2028\u2029", "\u202eright-to-left\u202c", "🤖"),
+    *("e\u0301\u200b\ufeff", "", "x" * 500, "a\nb\tc", "$\\frac{1}{2}$", "&lt;b&gt;&amp;", "__proto__"),
 ]
 
 
@@ -79,8 +59,7 @@ class Words:
 
 
 def small_bert(attention="eager", **others):
-    """A BERT of 3 layers of 4 heads of width 6, whose queries and
-    keys are of the size of a trained model's."""
+    """A BERT of 3 layers of 4 heads of width 6, whose queries and keys are as large as trained ones."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
     config = BertConfig(**sizes, **others, intermediate_size=32, attn_implementation=attention)
@@ -105,14 +84,30 @@ def unpack(text, dtype):
 
 def vectors(panel):
     """The queries and the keys in a page, each (layers, heads, tokens, head_dim)."""
-    return [read_vectors(panel[name]) for name in ("queries", "keys")]
+    found = []
+    for packed in (panel["queries"], panel["keys"]):
+        numbers = unpack(packed["numbers"], "<i2" if "units" in packed else "<f4").astype(float)
+        units = torch.tensor(packed.get("units", 1.0)).expand(packed["shape"][0] * packed["shape"][1])
+        found.append(torch.from_numpy(numbers).view(packed["shape"]) * units.view(*packed["shape"][:2], 1, 1))
+    return found
 
 
-def read_vectors(packed):
-    if "units" not in packed:
-        return torch.from_numpy(unpack(packed["numbers"], "<f4")).view(packed["shape"])
-    levels = torch.from_numpy(unpack(packed["numbers"], "<i2").astype(float)).view(packed["shape"])
-    return levels * torch.tensor(packed["units"]).view(*packed["shape"][:2], 1, 1)
+def linear(colours):
+    """The light of colours in sRGB, (..., 3) from 0 to 1."""
+    return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(colours):
+    """Of WCAG 2: https://www.w3.org/TR/WCAG22/#dfn-relative-luminance."""
+    return linear(colours) @ [0.2126, 0.7152, 0.0722]
+
+
+def lab(light):
+    """Linear light in CIELAB, whose distances are those of CIE76."""
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    part = light @ to_xyz.T / to_xyz.sum(axis=1)
+    x, y, z = np.moveaxis(np.where(part > 0.008856, np.cbrt(part), 7.787 * part + 16 / 116), -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
 def load(dtype=torch.float64):
@@ -163,21 +158,6 @@ def hostile():
 
 # What the browser tests draw on each surface, by name.
 GROUPS = {"light": real, "dark": lambda: real("dark"), "hostile": hostile}
-
-
-def encoder_decoder():
-    """What an untrained encoder-decoder returns for a source of 6 tokens and a target of 4, and its view."""
-    torch.manual_seed(0)
-    model = EncoderDecoder(DATE_CONFIG).eval()
-    outputs = model(torch.randint(3, 40, (1, 6)), torch.randint(3, 40, (1, 4)))
-    view = head_view(
-        encoder_attention=outputs.encoder_attentions,
-        decoder_attention=outputs.decoder_attentions,
-        cross_attention=outputs.cross_attentions,
-        encoder_tokens=names(6, "in"),
-        decoder_tokens=names(4, "out"),
-    )
-    return outputs, view
 
 
 def written(tokens=9, layers=2, heads=3):

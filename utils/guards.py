@@ -9,8 +9,6 @@ do next. A wrong type is a `TypeError`, a wrong shape, size or number a `ValueEr
 import numpy as np
 import torch
 
-# ------------------------------------------------------------------------------------------ sizes and tensors
-
 
 def require_size(name, size, smallest=1):
     """Refuse, by name, a size that is no whole number from `smallest` up."""
@@ -51,9 +49,6 @@ def require_heads(hidden_size, num_heads):
             f"hidden_size {hidden_size} cannot be divided evenly among num_heads {num_heads}. "
             f"Choose a num_heads that divides {hidden_size}."
         )
-
-
-# ---------------------------------------------------------------------------------------- attention and masks
 
 
 def require_qkv(query, key, value):
@@ -186,8 +181,6 @@ def require_packed(attention):
         )
 
 
-# ---------------------------------------------------------------------------------------------------- encoder
-
 CONFIG_SIZES = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 CONFIG_SIZES += ("max_position_embeddings", "type_vocab_size")
 CONFIG_FIELDS = (*CONFIG_SIZES, "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -293,8 +286,7 @@ def require_bert(model):
 
 
 def require_weights(weights, encoder, kind="BertModel"):
-    """Refuse weights, by name, that have no place in the encoder (or decoder), another shape, or are not
-    numbers."""
+    """Refuse weights, by name, without a place in the model, of another shape, or that are no numbers."""
     wanted = encoder.state_dict()
     problems = {
         "The model has weights that the encoder has no place for": weights.keys() - wanted.keys(),
@@ -324,9 +316,6 @@ def require_comparable(encoder, model):
     dtype = next(encoder.parameters()).dtype
     if dtype != model.dtype:
         raise TypeError(f"The encoder is of {dtype}, the model of {model.dtype}. Convert one: .to(dtype).")
-
-
-# ------------------------------------------------------------------------------------------ decoder and dates
 
 
 def require_batches(source_ids, target_ids):
@@ -381,8 +370,6 @@ def require_same_memory(project, memory):
         )
 
 
-# ------------------------------------------------------------------------------------ a model that writes
-
 LLAMA_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 LLAMA_SIZES += ("num_key_value_heads", "head_dim")
 
@@ -397,11 +384,9 @@ def require_llama(model):
 
 
 def require_llama_config(config):
-    """Refuse a config that lacks fields, and what some models of this architecture have: a sentence for
-    each."""
-    if missing := [
-        name for name in (*LLAMA_SIZES, "rms_norm_eps", "rope_parameters") if not hasattr(config, name)
-    ]:
+    """Refuse a config that lacks fields, and what only some models of this architecture have."""
+    fields = (*LLAMA_SIZES, "rms_norm_eps", "rope_parameters")
+    if missing := [name for name in fields if not hasattr(config, name)]:
         raise ValueError(
             f"The config ({type(config).__name__}) lacks {', '.join(missing)}. Use transformers' LlamaConfig."
         )
@@ -419,18 +404,14 @@ def require_llama_config(config):
             f"This model scales its rotations ({rope['rope_type']}), which `rotate` does not. "
             "Choose one whose config has no rope_scaling."
         )
-    for name in ("attention_bias", "mlp_bias"):
-        if getattr(config, name, False):
-            raise ValueError(
-                f"{name} of the config is True, but this decoder has no biases. Choose another model."
-            )
+    if biased := [name for name in ("attention_bias", "mlp_bias") if getattr(config, name, False)]:
+        raise ValueError(
+            f"{biased[0]} of the config is True, but this decoder has no biases. Take another model."
+        )
     if getattr(config, "hidden_act", "silu") != "silu":
         raise ValueError(
             f'hidden_act of the config is {config.hidden_act!r}, but SwiGLU bends by "silu" only.'
         )
-
-
-# ----------------------------------------------------------------------------------------- heads and patterns
 
 
 def require_numbers(attentions):
@@ -454,43 +435,3 @@ def require_head_pairs(heads, config):
             raise ValueError(
                 f"There is no head ({layer}, {head}): layers are 0 to {layers - 1}, heads 0 to {count - 1}."
             )
-
-
-def require_pair(tokens, sentence_b_start):
-    """Refuse tokens that are one text or none, and a sentence B, unless it is None, that would be empty."""
-    if isinstance(tokens, str):
-        raise TypeError("tokens is one string. Give a list of strings, one for each position.")
-    count = len(tokens)
-    if count == 0:
-        raise ValueError("There are no tokens. Give a list of strings, one for each position.")
-    if sentence_b_start is None:
-        return
-    if not hasattr(sentence_b_start, "__index__"):  # NumPy's and PyTorch's whole numbers have it, too
-        raise TypeError(f"sentence_b_start is {sentence_b_start!r}. Give a whole number, or leave it out.")
-    if sentence_b_start not in range(1, count):
-        raise ValueError(
-            f"sentence_b_start is {sentence_b_start}, but sentence B must start between 1 and {count - 1}. "
-            "Leave it out when there is no sentence B."
-        )
-
-
-def require_targets(weights, targets):
-    """Refuse targets that are not (query, key) as the weights are."""
-    if weights.shape[-2:] != targets.shape:
-        raise ValueError(
-            f"weights has the shape {tuple(weights.shape)} and targets {tuple(targets.shape)}. "
-            "The last two axes of weights, (query, key), must be those of targets."
-        )
-
-
-def require_attentions(attentions, count):
-    """Refuse what is not one tensor (1, heads, count, count) a layer, and NaN."""
-    if attentions is None:
-        raise TypeError("attentions is None. Ask the model for them: model(..., output_attentions=True).")
-    shapes = sorted({tuple(layer.shape) for layer in attentions})
-    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][2:] != (count, count):
-        raise ValueError(
-            f"attentions has the shapes {shapes}, but {count} tokens need (1, heads, {count}, {count}) in "
-            'each layer. Pass outputs.attentions of one text, of a model with attn_implementation="eager".'
-        )
-    require_numbers(attentions)

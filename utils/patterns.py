@@ -3,7 +3,47 @@ previous token, to the same token, to the other sentence."""
 
 import torch
 
-from .guards import require_attentions, require_pair, require_targets
+from .guards import require_numbers
+
+
+def require_pair(tokens, sentence_b_start):
+    """Refuse tokens that are one text or none, and a sentence B, unless it is None, that would be empty."""
+    if isinstance(tokens, str):
+        raise TypeError("tokens is one string. Give a list of strings, one for each position.")
+    count = len(tokens)
+    if count == 0:
+        raise ValueError("There are no tokens. Give a list of strings, one for each position.")
+    if sentence_b_start is None:
+        return
+    if not hasattr(sentence_b_start, "__index__"):  # NumPy's and PyTorch's whole numbers have it, too
+        raise TypeError(f"sentence_b_start is {sentence_b_start!r}. Give a whole number, or leave it out.")
+    if sentence_b_start not in range(1, count):
+        raise ValueError(
+            f"sentence_b_start is {sentence_b_start}, but sentence B must start between 1 and {count - 1}. "
+            "Leave it out when there is no sentence B."
+        )
+
+
+def require_targets(weights, targets):
+    """Refuse targets that are not (query, key) as the weights are."""
+    if weights.shape[-2:] != targets.shape:
+        raise ValueError(
+            f"weights has the shape {tuple(weights.shape)} and targets {tuple(targets.shape)}. "
+            "The last two axes of weights, (query, key), must be those of targets."
+        )
+
+
+def require_attentions(attentions, count):
+    """Refuse what is not one tensor (1, heads, count, count) a layer, and NaN."""
+    if attentions is None:
+        raise TypeError("attentions is None. Ask the model for them: model(..., output_attentions=True).")
+    shapes = sorted({tuple(layer.shape) for layer in attentions})
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or shapes[0][2:] != (count, count):
+        raise ValueError(
+            f"attentions has the shapes {shapes}, but {count} tokens need (1, heads, {count}, {count}) in "
+            'each layer. Pass outputs.attentions of one text, of a model with attn_implementation="eager".'
+        )
+    require_numbers(attentions)
 
 
 def pattern_targets(tokens, sentence_b_start=None):
