@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from .tables import fresh, peer, right, wrong
 
 
+def earlier(input_ids):
+    return (input_ids[:, None] == input_ids).tril(diagonal=-1)
+
+
 def score_table(attn_weights, input_ids):
-    before = (input_ids[:, None] == input_ids).tril(diagonal=-1)
-    behind = F.pad(before, (1, 0))[:, :-1]
-    shares = (attn_weights * behind).sum(dim=-1)
-    return shares[..., before.any(dim=-1)].mean(dim=-1)
+    shares = (attn_weights * F.pad(earlier(input_ids), (1, 0))[:, :-1]).sum(dim=-1)
+    return shares[..., earlier(input_ids).any(dim=-1)].mean(dim=-1)
 
 
 def score_einsum(attn_weights, input_ids):
@@ -22,12 +24,6 @@ def score_einsum(attn_weights, input_ids):
     same = torch.tril(one_hot @ one_hot.T, -1)
     counted = (same.sum(dim=1) > 0).to(attn_weights.dtype)
     return torch.einsum("lhqk,qk,q->lh", attn_weights[..., 1:], same[:, :-1], counted) / counted.sum()
-
-
-def score_places(attn_weights, input_ids):
-    ids = input_ids.tolist()
-    pairs = [(late, soon) for late in range(len(ids)) for soon in range(late) if ids[soon] == ids[late]]
-    return sum(attn_weights[..., late, soon + 1] for late, soon in pairs) / len({late for late, _ in pairs})
 
 
 def score_rolled(attn_weights, input_ids):
@@ -49,10 +45,6 @@ def score_with(shift=1, choose=lambda keys: keys, reduce=sum, least=2, divide=le
     return attempt
 
 
-def earlier(input_ids):
-    return (input_ids[:, None] == input_ids).tril(diagonal=-1)
-
-
 def score_over(together):
     return lambda w, ids: together((w[..., 1:] * earlier(ids)[:, :-1]).sum(-1)[..., earlier(ids).any(-1)])
 
@@ -66,7 +58,7 @@ def score_round(w, ids):
     return (w * after).sum(-1)[..., after.any(-1)].mean(-1)
 
 
-right("induction_score", score_with(), score_table, score_einsum, score_places, score_rolled)
+right("induction_score", score_with(), score_table, score_einsum, score_rolled)
 # Tokens, and for each query whose token stood before: the keys right behind those places. Worked by hand.
 KEYS = {
     (3, 5, 9, 7, 3, 5, 3, 8, 7): {4: [1], 5: [2], 6: [1, 5], 8: [4]},
@@ -82,7 +74,6 @@ def score_by_hand(attn_weights, input_ids):
 
 peer("induction_score", score_by_hand)
 fresh("induction_score", (torch.rand(2, 2, 6, 6).tril(), torch.tensor([5, 1, 5, 5, 1, 2])))
-
 wrong(
     "induction_score",
     earlier_place_itself=score_with(shift=0),
@@ -105,11 +96,9 @@ wrong(
     mean_over_heads=lambda w, ids: score_table(w, ids).mean(),
     other_than_mean=score_over(lambda shares: shares.amax(-1)),
     queries_left_out=score_over(lambda shares: shares[..., -1]),
-    all_earlier_places=score_at(lambda ids, same: torch.ones_like(same).tril(-1)),
+    all_earlier_places=score_at(lambda ids, same: (same | True).tril(-1)),
     hits_counted=lambda w, ids: score_table((w == w.amax(-1, keepdim=True)).float(), ids),
-    every_place_of_the_next_token=score_at(
-        lambda ids, same: same.roll(-1, 0) * (ids > -1).cumsum(0).lt(len(ids))[:, None]
-    ),
+    every_place_of_the_next_token=score_at(lambda ids, same: F.pad(same, (0, 0, 0, 1))[1:]),
     last_column_comes_round=score_round,
 )
 
@@ -129,31 +118,24 @@ def without_stack(model, heads, head_dim, run):
 
 def without_hooks(model, heads, head_dim, run):
     def silence(head):
-        size = len(model.attentions[0].output.weight)
-        kept = torch.ones(size).index_fill(0, torch.arange(size)[head_columns(head, head_dim)], 0)
-        return lambda module, inputs: (inputs[0] * kept.to(inputs[0]),)
+        zeros = lambda x: x.index_fill(-1, torch.arange(x.shape[-1])[head_columns(head, head_dim)], 0)  # noqa: E731
+        return lambda module, inputs: (zeros(inputs[0]),)
 
-    handles = [
-        model.attentions[place].output.register_forward_pre_hook(silence(head)) for place, head in heads
-    ]
-    try:
+    with ExitStack() as stack:
+        for place, head in heads:
+            layer = model.attentions[place].output
+            stack.callback(layer.register_forward_pre_hook(silence(head)).remove)
         return run()
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def without_other_tensor(model, heads, head_dim, run):
-    old = {layer: model.attentions[layer].output.weight for layer, _ in heads}
-    try:
+    with ExitStack() as stack:
         for layer, head in heads:
-            changed = model.attentions[layer].output.weight.detach().clone()
-            changed[:, head_columns(head, head_dim)] = 0
-            model.attentions[layer].output.weight = torch.nn.Parameter(changed)
+            output = model.attentions[layer].output
+            stack.callback(setattr, output, "weight", output.weight)
+            output.weight = torch.nn.Parameter(output.weight.detach().clone())
+            output.weight.data[:, head_columns(head, head_dim)] = 0
         return run()
-    finally:
-        for layer, weight in old.items():
-            model.attentions[layer].output.weight = weight
 
 
 def without_by(change, back=ExitStack.callback, pick=lambda heads: heads):
@@ -220,7 +202,6 @@ fresh(
     ((3, 3, 2), [(1, 1)], False),
     ((2, 2, 3), [(1, 1)], True),
 )
-
 wrong(
     "without_head",
     rows_for_columns=without_by(lambda of, a, b: of.output.weight[a:b].zero_()),
@@ -308,7 +289,6 @@ def added(scores, later):
 right("path_cut", path(), path_fused, path_layer_norm, path_rows)
 right("path_cut", path(split=lambda part, n: torch.stack(part.chunk(n, dim=-1), dim=1), finish=added))
 peer("path_cut", path_fused)
-
 wrong(
     "path_cut",
     queries_cut_too=path(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x - w)))),
