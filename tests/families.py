@@ -1,5 +1,4 @@
-"""Tiny models of many families of transformers, with random
-weights, and what each takes. Nothing is fetched."""
+"""Tiny models of many families of transformers, with random weights, and what each takes."""
 
 import torch
 import transformers
@@ -9,6 +8,7 @@ SOURCE, TARGET = torch.arange(5, 12)[None], torch.arange(9, 13)[None]  # ids: se
 PIXELS = torch.linspace(-1, 1, 3 * 16 * 16).reshape(1, 3, 16, 16)
 TEXT = ({"input_ids": SOURCE, "attention_mask": torch.ones_like(SOURCE)}, {"tokens": names(7)})
 IMAGE = ({"pixel_values": PIXELS}, {"tokens": ["[CLS]", *names(4, "patch")]})
+PICTURED = {"input_ids": SOURCE, "pixel_values": PIXELS}
 DISTILLED = ({"pixel_values": PIXELS}, {"tokens": ["[CLS]", "[DIST]", *names(4, "patch")]})
 BOTH_TOKENS = {"encoder_tokens": names(7, "in"), "decoder_tokens": names(4, "out")}
 BOTH = ({"input_ids": SOURCE, "decoder_input_ids": TARGET}, BOTH_TOKENS)
@@ -22,13 +22,16 @@ GROUPED = BERT | {"num_key_value_heads": 2}  # two query heads share a key head
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4} | WORDS
 # An encoder of two layers, a decoder of three.
 UNEQUAL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 64} | WORDS
-UNEQUAL |= {
-    f"{side}_{what}": size
-    for side in ("encoder", "decoder")
-    for what, size in (("attention_heads", 4), ("ffn_dim", 48))
-}
+UNEQUAL |= {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
+UNEQUAL |= {f"{side}_ffn_dim": 48 for side in ("encoder", "decoder")}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4} | WORDS
 VIT = SIZES | {"image_size": 16, "patch_size": 8}
+MODERN = {"local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2}
+WINDOW = GROUPED | {"head_dim": 8, "sliding_window": 4}
+MIMO = {"layer_types": ["full_attention", "sliding_attention"], "v_head_dim": 8, "moe_intermediate_size": 16}
+MIMO |= {"n_routed_experts": 2, "num_experts_per_tok": 1}
+GEMMA4 = {"num_hidden_layers": 6, "vocab_size_per_layer_input": 64, "hidden_size_per_layer_input": 8}
+SWIN = {"image_size": 16, "patch_size": 4, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2]}
 
 # What is peculiar to a family: "bias", "causal", "cross", "grouped", "rotary", ...; only the comments say it.
 CAUGHT = {
@@ -40,51 +43,27 @@ CAUGHT = {
     "Albert": (BERT | {"embedding_size": 16}, TEXT),  # one layer, used again
     "DistilBert": ({"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48} | WORDS, TEXT),
     "Esm": (BERT | {"position_embedding_type": "rotary", "mask_token_id": 3}, TEXT),
-    # a window in one layer of two, rotary
-    "ModernBert": (
-        BERT | {"local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2},
-        TEXT,
-    ),
+    "ModernBert": (BERT | MODERN, TEXT),  # a window in one layer of two, rotary
     "GPT2": (GPT | {"scale_attn_by_inverse_layer_idx": True}, TEXT),  # causal, a scale for each layer
-    "OPT": (
-        {
-            "hidden_size": 32,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "ffn_dim": 48,
-            "word_embed_proj_dim": 32,
-            "max_position_embeddings": 64,
-        }
-        | WORDS,
-        TEXT,
-    ),
+    "OPT": (BERT | {"ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 64}, TEXT),
     "GPTNeoX": (BERT, TEXT),  # rotary in a part of the dimensions
     "Llama": (GROUPED, TEXT),
     "Mistral": (GROUPED | {"sliding_window": 3}, TEXT),
     "Qwen2": (GROUPED, TEXT),
     "Qwen3": (GROUPED | {"head_dim": 16}, TEXT),
-    "Gemma2": (GROUPED | {"head_dim": 8, "sliding_window": 4, "attn_logit_softcapping": 1.0}, TEXT),
-    "Gemma3Text": (GROUPED | {"head_dim": 8, "sliding_window": 4}, TEXT),
+    "Gemma2": (WINDOW | {"attn_logit_softcapping": 1.0}, TEXT),
+    "Gemma3Text": (WINDOW, TEXT),
     "Phi3": (GROUPED, TEXT),
     "Granite": (GROUPED, TEXT),  # a scale of its own
-    "GptOss": (
-        GROUPED | {"head_dim": 8, "sliding_window": 4, "num_local_experts": 2, "num_experts_per_tok": 1},
-        TEXT,
-    ),  # sinks
-    "MiMoV2Flash": (
-        GROUPED
-        | {"head_dim": 8, "v_head_dim": 8, "sliding_window": 4, "moe_intermediate_size": 16}
-        | {"n_routed_experts": 2, "num_experts_per_tok": 1}
-        | {"layer_types": ["full_attention", "sliding_attention"]},
-        TEXT,
-    ),  # sinks in some layers
+    "GptOss": (WINDOW | {"num_local_experts": 2, "num_experts_per_tok": 1}, TEXT),  # sinks
+    "MiMoV2Flash": (WINDOW | MIMO, TEXT),  # sinks in some layers
     "Bart": (UNEQUAL, BOTH),
     "Marian": (UNEQUAL | {"decoder_start_token_id": 0}, BOTH),
     "Pegasus": (UNEQUAL, BOTH),
     "T5": (T5, BOTH),  # no scale, a bias
     "UMT5": (T5, BOTH),  # a bias for each layer
     "Whisper": (
-        UNEQUAL | {"num_mel_bins": 8, "max_source_positions": 14, "max_target_positions": 64},
+        UNEQUAL | {f"max_{side}_positions": 14 for side in ("source", "target")} | {"num_mel_bins": 8},
         SPEECH,
     ),
     "ViT": (VIT, IMAGE),
@@ -102,23 +81,8 @@ REFUSED = {
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
     "RoFormer": (BERT, TEXT),
     "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
-    "Gemma4Text": (  # heads of two sizes
-        GROUPED
-        | {"head_dim": 8, "num_hidden_layers": 6}
-        | {"vocab_size_per_layer_input": 64, "hidden_size_per_layer_input": 8},
-        TEXT,
-    ),
-    "Swin": (
-        {
-            "image_size": 16,
-            "patch_size": 4,
-            "embed_dim": 16,
-            "depths": [1, 1],
-            "num_heads": [2, 2],
-            "window_size": 2,
-        },
-        IMAGE,
-    ),
+    "Gemma4Text": (GROUPED | {"head_dim": 8} | GEMMA4, TEXT),  # heads of two sizes
+    "Swin": (SWIN | {"window_size": 2}, IMAGE),
 }
 
 # Only some layers attend, here those of these indices; the others remember in another way.
@@ -131,20 +95,13 @@ NOT_ONE = {
     "Mamba": ({"hidden_size": 32, "num_hidden_layers": 2} | WORDS, TEXT),
     "FNet": (SIZES | {"vocab_size": 60}, ({"input_ids": SOURCE}, TEXT[1])),
     "LongT5": (T5, BOTH),
-    "CLIP": (
-        {
-            "text_config": SIZES | WORDS,
-            "vision_config": SIZES | {"image_size": 16, "patch_size": 8},
-        },
-        ({"input_ids": SOURCE, "pixel_values": PIXELS}, TEXT[1]),
-    ),
+    "CLIP": ({"text_config": SIZES | WORDS, "vision_config": VIT}, (PICTURED, TEXT[1])),
     "GraniteSWA": (GROUPED | {"sliding_window": 4}, TEXT),
 }
 
 
 def family(name, attention):
-    """Return a model of a family with this attn_implementation, what it takes, and the texts of its
-    positions."""
+    """Return a model of a family with this attention, what it takes, and the texts of its places."""
     sizes, (inputs, tokens) = (CAUGHT | REFUSED | HYBRIDS | NOT_ONE)[name]
     kind = name.removesuffix("Decoder")
     config = getattr(transformers, f"{kind}Config")(**sizes)
@@ -157,8 +114,7 @@ def family(name, attention):
 
 
 def own_attentions(name):
-    """Return what a family returns under eager attention, for each
-    panel: one tensor (layers, heads, query, key)."""
+    """Return what a family returns under eager attention: (layers, heads, query, key) for each panel."""
     model, inputs, tokens = family(name, "eager")
     with torch.no_grad():
         outputs = model(**inputs, output_attentions=True)
