@@ -1,13 +1,10 @@
 """Keeps the notebooks of the course as they are committed.
 
-    python .ci/course.py notebooks [NN ...]      badges, navigation, set-up cells; then run every notebook, in
-                                                 order, or only those with these numbers
+    python .ci/course.py notebooks [NN ...]      the same as generate; then run every notebook, or only these
     python .ci/course.py publish owner/name      write the repository's address everywhere
     python .ci/course.py generate                badges, navigation, set-up cells only
 
-The repository's address stands in pyproject.toml, and the texts below are made from it, Binder's link among
-them. Title and abilities of a notebook stand in its second cell; its minutes are counted. README's table
-is made from them.
+The repository's address stands in pyproject.toml, title and abilities of a notebook in its second cell.
 """
 
 import base64
@@ -31,6 +28,9 @@ REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 # The way of the course, a step for each notebook. The first eight lead from text to views, the others beyond.
 WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
 WAY += ["decoder", "what heads do", "what it costs", "how a head forms", "a model that writes"]
+
+# The way that leads soonest to a model that writes.
+SHORT_WAY = ("01", "02", "03", "04", "06", "13")
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")
@@ -241,8 +241,14 @@ def table() -> str:
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
         minutes = f"{of['reading']} + {of['exercises']}"
         rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
-    hours = sum(of["reading"] + of["exercises"] for of in said.values()) / 60
-    return "\n".join(rows) + f"\n\nTogether about {hours:.0f} hours."
+    hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
+    whole, short = sum(hours.values()), sum(map(hours.get, SHORT_WAY))
+    told = (
+        f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. To "
+    )
+    told += "look something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
+    told += "(notebooks/glossary.md), which link to the cells."
+    return "\n".join([*rows, "", told])
 
 
 def readme(text: str) -> str:

@@ -2,10 +2,8 @@
 
     python .ci/rehearse.py [colab] [models] [NN ...]     both parts and every notebook, or only those named
 
-Colab: an environment that holds what Colab holds, and not what it lacks (kept in .rehearsal, so that only the
-first run builds it); the module `google.colab`; a notebook alone in an empty folder; the address of the
-course redirected to a copy on this disk. Each notebook gets such a machine of its own, runs there from its
-set-up cell to its end, and may install what Colab lacks and nothing else. A second start installs nothing.
+Colab: an environment of what Colab holds (kept in .rehearsal); the module `google.colab`; a notebook alone in
+an empty folder, which fetches the course from this disk, and installs only what Colab lacks.
 
 Models: COURSE_CHECKPOINT=bert-base-uncased, a random one from a hub on loopback; then with the hub gone.
 """
@@ -73,10 +71,7 @@ SIZES = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
 
 
 def play(cells: list, env: dict[str, str], folder: Path, kernels: Path | None = None) -> tuple[str, str]:
-    """Run cells in a fresh kernel, in this folder and environment, up to the first error.
-
-    Returns all that they show as text, and the error with its place and its traceback, or nothing.
-    """
+    """Run cells in a fresh kernel up to the first error. Return all text that they show, and the error."""
     notebook, begun, error = nbformat.v4.new_notebook(cells=cells), [], ""
     for cell in (cell for cell in cells if cell.cell_type == "code"):
         cell.outputs = []  # those of the cells after an error would stay

@@ -14,8 +14,7 @@ FAULTS = {"gated": (401, "GatedRepo"), "private": (401, ""), "down": (503, ""), 
 
 
 class LocalHub:
-    """Serves each folder of `models` under its name; `moved` maps
-    old names to new, `faults` names to FAULTS."""
+    """Serves the folders of `models` by name; `moved` maps old names to new, `faults` names to FAULTS."""
 
     def __init__(self, models, moved=(), faults=()):
         self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
@@ -92,18 +91,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def make_checkpoint(folder, tokenizer, **sizes):
-    """Write a BERT of these sizes, random in every weight, as
-    transformers saves it, with the files of a tokenizer."""
+    """Write a BERT of these sizes, random in every weight, with the files of a tokenizer."""
     import torch
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
     model = BertModel(BertConfig(**sizes))
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += (
-                torch.randn_like(parameter) / 10 * (parameter.dim() == 1)
-            )  # a bias of 0 could be left out
+        for parameter in model.parameters():  # a bias of 0 could be left out
+            parameter += torch.randn_like(parameter) / 10 * (parameter.dim() == 1)
     model.save_pretrained(folder)
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tokenizer / name, folder)

@@ -16,13 +16,8 @@ ROOT = Path(__file__).parent.parent
 DRAWINGS = sorted(set((ROOT / "images").glob("*.svg")) - {ROOT / "images/open-in-colab.svg"})
 each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
 # What CONTRIBUTING.md says: class -> its fill and its edge.
-ROLES = dict(
-    re.findall(
-        r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$",
-        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-        re.M,
-    )
-)
+ROLES = re.compile(r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$", re.M)
+ROLES = dict(ROLES.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 APART, INK, SMALLEST = 1.4, 4.5, 9  # fill to fill, text to fill, and pixels of a letter on a screen 390 wide
 
 

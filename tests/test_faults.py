@@ -49,7 +49,6 @@ def twin(bert):
 
 @pytest.mark.parametrize("text, pieces", TEXTS)
 def test_odd_text_gives_a_right_result_everywhere(bert, twin, text, pieces):
-    """From the tokenizer to the views; the hidden states are those of transformers' BERT."""
     tokenizer, model = bert
     inputs = tokenizer(text, return_tensors="pt")
     tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
@@ -86,7 +85,6 @@ def test_pair_with_an_empty_first_sentence_is_drawn(bert):
 
 @pytest.mark.parametrize("dtype, near", [(torch.float16, 0.01), (torch.bfloat16, 0.1)], ids=["fp16", "bf16"])
 def test_model_of_half_precision_works_everywhere(bert, dtype, near):
-    """Its numbers are those of the same model in float64, as far as 11 or 8 bits go."""
     tokenizer, exact = bert
     model = copy.deepcopy(exact).to(dtype)
     inputs = tokenizer("The cat sat on the mat because it was tired", return_tensors="pt")
@@ -179,7 +177,6 @@ def test_each_cell_run_twice_gives_the_same_right_result(orders, number):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_cells_out_of_order_name_what_is_not_there_yet_and_run_all_mends_it(orders, number):
-    """Last cell first, after a restart: Python says which name the cells above would have made."""
     cells, names = code_of(number), set()
     for place, now in zip([0, *range(len(cells) - 1, 0, -1)], orders[number]["backwards"], strict=True):
         if now["error"] is not None:

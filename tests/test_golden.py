@@ -74,5 +74,4 @@ def test_original_has_the_published_sizes_and_ids(original):
 
 
 def test_packaged_tokenizer_gives_the_published_ids():
-    """The packaged model has the vocabulary of the original, so nothing has to be fetched for this."""
     assert_ids(AutoTokenizer.from_pretrained(checkpoint()))

@@ -8,15 +8,7 @@ import pytest
 import torch
 
 from utils import heads as room
-from utils.heads import (
-    DIRECTIONS,
-    Links,
-    measure_links,
-    score_heads,
-    score_links,
-    score_pronouns,
-    without_heads,
-)
+from utils.heads import DIRECTIONS, Links, measure_links, score_links, score_pronouns, without_heads
 from utils.treebank import TREEBANK, Sentence, read_treebank
 
 DEPENDENT, HEAD = 0, 1  # the two directions
@@ -25,9 +17,9 @@ DEPENDENT, HEAD = 0, 1  # the two directions
 def sentence(text, heads, relations=None, upos=None, **antecedents):
     """A sentence from texts; heads are places of words."""
     words = text.split()
-    relations = relations.split() if relations else ["dep"] * len(words)
-    upos = upos.split() if upos else ["NOUN"] * len(words)
-    return Sentence(words, upos, heads, relations, [antecedents.get(word) for word in words])
+    relations, upos = relations or "dep " * len(words), upos or "NOUN " * len(words)
+    antecedents = [antecedents.get(word) for word in words]
+    return Sentence(words, upos.split(), heads, relations.split(), antecedents)
 
 
 A_DOG = sentence("a dog", [1, -1], "det root")
@@ -71,7 +63,6 @@ def plain_hits(tokenizer, model, sentence):
 
 
 def test_measure_agrees_with_plain_loops_on_single_sentences(bert):
-    """Also that padding and batches change nothing: the loops take one sentence at a time."""
     sentences = read_treebank(TREEBANK)[5::100] + read_treebank(TREEBANK)[-3:]
     links = measure_links(bert[1], bert[0], sentences)
     assert (np.diff(links.sentence) >= 0).all()
@@ -120,7 +111,7 @@ class Puppet:
 
 def test_heads_that_follow_a_relation_are_found_by_name(bert, some_sentences):
     follow = [(1, 2, DEPENDENT, "obj"), (0, 1, HEAD, "nsubj")]
-    table = score_heads(Puppet(bert[0], some_sentences, follow), bert[0], some_sentences)
+    table = room.score_heads(Puppet(bert[0], some_sentences, follow), bert[0], some_sentences)
     best = table.drop_duplicates("relation").set_index("relation")
     names = best[["best", "layer", "head", "direction"]]
     assert names.loc["obj"].tolist() == ["L1H2", 1, 2, "dependent to head"]
@@ -136,8 +127,6 @@ def test_heads_that_follow_a_relation_are_found_by_name(bert, some_sentences):
 
 
 def test_no_better_than_chance_on_the_half_that_did_not_choose():
-    """Random hits: the best of 72 heads looks better than chance
-    where it is chosen, not where it is scored."""
     rng, patterns, tables = np.random.default_rng(1), np.repeat(np.arange(400), 2), []
     for seed in range(10):
         hits = rng.random((800, 2, 6, 12)) < 0.1
@@ -158,7 +147,6 @@ def test_halves_are_whole_patterns_and_of_equal_number():
 
 
 def test_columns_of_the_table_by_hand():
-    """Four sentences of four patterns."""
     patterns = np.arange(4)
     chooses = room.choosing_half(patterns)
     offsets = np.where(chooses, -2, [1, -2, 1, -2])
@@ -176,12 +164,9 @@ def test_columns_of_the_table_by_hand():
         score_links(rare, min_pairs=3)
 
 
-def test_best_offset_by_hand():
+def test_best_offset_and_accuracy_of_heads_by_hand():
     assert room.best_offset(np.array([1, 1, -3, 2])) == 1
     assert room.best_offset(np.array([-5, -5, 4, 4, 1])) == 4, "of two that are equally frequent, the nearer"
-
-
-def test_accuracy_of_heads_by_hand():
     hits = np.array([[1, 0], [1, 1], [0, 0], [1, 0]], dtype=bool).reshape(4, 1, 1, 2)
     links = Links(np.array(["a", "a", "a", "b"]), np.arange(4), np.arange(4), np.ones(4), hits)
     np.testing.assert_allclose(room.accuracy_of_heads(links, "a"), [[[2 / 3, 1 / 3]]])
@@ -196,17 +181,6 @@ def test_bootstrap_agrees_with_the_binomial_interval_of_groups(pairs, groups, ap
     low, high = room.bootstrap_interval(hits, np.repeat(np.arange(groups), pairs))
     width = 1.96 * (0.7 * 0.3 / groups) ** 0.5
     assert abs(low - (0.7 - width)) < apart and abs(high - (0.7 + width)) < apart
-
-
-def test_interval_of_a_difference_is_paired():
-    """400 sentences of one pair."""
-    head = np.arange(400) < 290
-    rule = np.isin(np.arange(400), np.r_[0:260, 290:300])
-    low, high = room.bootstrap_interval(head.astype(int) - rule, np.arange(400))
-    width = 1.96 * (40 - 20**2 / 400) ** 0.5 / 400
-    assert low == pytest.approx(0.05 - width, abs=0.006) and high == pytest.approx(0.05 + width, abs=0.006)
-    alone = np.subtract(*room.bootstrap_interval(head, np.arange(400))[::-1])
-    assert high - low < alone, "what both find easy cancels"
 
 
 @pytest.mark.parametrize("count, low", [(10, 0.6915), (20, 0.8316)])
@@ -244,12 +218,9 @@ def test_pronouns_by_hand(bert):
     """ "Anna told Tom that she ...": two candidates. A puppet head that follows the link is always right."""
     upos = "PROPN VERB PROPN SCONJ PRON VERB DET NOUN PUNCT"
     relations = "x root x x link x x x x"  # the "head" of she is Anna, so that a puppet can follow it
-    far = sentence(
-        "Anna told Tom that she won a prize .", [1, -1, 1, 5, 0, 1, 7, 5, 1], relations, upos, she=0
-    )
-    near = sentence(
-        "Anna told Tom that he won a prize .", [1, -1, 1, 5, 2, 1, 7, 5, 1], relations, upos, he=2
-    )
+    text, heads = "Anna told Tom that she won a prize .", [1, -1, 1, 5, 0, 1, 7, 5, 1]
+    far = sentence(text, heads, relations, upos, she=0)
+    near = sentence(text.replace("she", "he"), [*heads[:4], 2, *heads[5:]], relations, upos, he=2)
     sentences = [  # each of another pattern
         tree._replace(relations=[f"x{place}", *tree.relations[1:]])
         for place, tree in enumerate([far] * 20 + [near] * 10)
@@ -268,7 +239,6 @@ def test_pronouns_by_hand(bert):
 
 
 def test_pronouns_of_one_pattern_that_fits_are_refused(bert):
-    """The other one is too long for the puppet: nothing would choose the head."""
     upos, home = "PROPN VERB PROPN SCONJ PRON VERB", " home" * 60
     fits = sentence("Tom met Ann when she came", [1, -1, 1, 5, 5, 1], upos=upos, she=2)
     long = sentence("Tom met Ann when she came" + home, [*fits.heads, *[1] * 60], upos=upos + home, she=2)
@@ -343,32 +313,32 @@ def remove(model, heads):
         pass
 
 
-def measure_as_loaded_by_default(tokenizer, model):
-    model = deepcopy(model)
-    model.set_attn_implementation("sdpa")
-    measure(model, tokenizer)
-
-
 def measure(model, tokenizer):
     measure_links(model, tokenizer, [A_DOG])
 
 
-def broken(model):
-    """With NaN in one row of weights."""
-    model = deepcopy(model)
-    model.encoder.layer[2].attention.self.query.weight.data[3] = torch.nan
+def changed(model, change):
+    change(model := deepcopy(model))
     return model
 
 
+def put_nan(model):
+    model.encoder.layer[2].attention.self.query.weight.data[3] = torch.nan
+
+
+def by_default(model):
+    model.set_attn_implementation("sdpa")
+
+
 REFUSED = [
-    ("NaN", lambda t, m: measure(broken(m), t), ValueError, "NaN"),
-    ("NaN, pronouns", lambda t, m: score_pronouns(broken(m), t, [SHE] * 4), ValueError, "NaN"),
-    ("no weights", measure_as_loaded_by_default, ValueError, 'attn_implementation="eager"'),
+    ("NaN", lambda t, m: measure(changed(m, put_nan), t), ValueError, "NaN"),
+    ("NaN, pronouns", lambda t, m: score_pronouns(changed(m, put_nan), t, [SHE] * 4), ValueError, "NaN"),
+    ("no weights", lambda t, m: measure(changed(m, by_default), t), ValueError, '="eager"'),
     ("train mode", lambda t, m: measure(SimpleNamespace(training=True), t), ValueError, r"model\.eval\(\)"),
     ("no fast tokenizer", lambda t, m: measure(m, object()), TypeError, "AutoTokenizer"),
     ("no link", lambda t, m: measure_links(m, t, [sentence("dog", [-1])]), ValueError, "no link"),
-    ("no pairs", lambda t, m: score_heads(m, t, [A_DOG], min_pairs=0), ValueError, "min_pairs is 0"),
-    ("no seed", lambda t, m: score_heads(m, t, [A_DOG], seed="a"), TypeError, "seed is 'a'"),
+    ("no pairs", lambda t, m: room.score_heads(m, t, [A_DOG], min_pairs=0), ValueError, "min_pairs is 0"),
+    ("no seed", lambda t, m: room.score_heads(m, t, [A_DOG], seed="a"), TypeError, "seed is 'a'"),
     ("seed below 0", lambda t, m: score_pronouns(m, t, [A_DOG], seed=-1), ValueError, "seed is -1"),
     ("no pronouns", lambda t, m: score_pronouns(m, t, [A_DOG] * 5), ValueError, "Antecedent=ID"),
     ("no such layer", lambda t, m: remove(m, [(6, 0)]), ValueError, r"\(6, 0\).* 0 to 5, .* 0 to 11"),

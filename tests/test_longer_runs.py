@@ -37,8 +37,6 @@ def test_each_training_begins_as_stored(notebook, training):
 
 @pytest.mark.slow
 def test_a_training_ends_as_stored(notebook):
-    """Rounding differs from machine to machine and grows with the
-    steps, so the end is compared more loosely."""
     made, kept = longer_runs.run(notebook, "graded, 300 steps", 0), stored("graded, 300 steps", 0)
     assert made["shifted"] == pytest.approx(kept["shifted"], abs=0.1)
     assert made["accuracy"] == pytest.approx(kept["accuracy"], abs=0.1)

@@ -25,9 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 def make(*arguments, cwd=ROOT, **variables):
     # Without the flags of the make that may be running these tests.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    return subprocess.run(
-        ["make", *arguments], cwd=cwd, env=inherited | variables, capture_output=True, text=True
-    )
+    env = inherited | variables
+    return subprocess.run(["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True)
 
 
 def targets():
@@ -39,8 +38,7 @@ def test_make_help_lists_every_target():
     assert {line.split()[1] for line in lines} == set(targets()) - {"python"}  # a step, not a command
     assert all(re.fullmatch(r"make [a-z-]+ +\S.*", line) for line in lines)
     promised = re.findall(r"^\| `make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert promised
-    assert set(promised) <= set(targets())
+    assert promised and set(promised) <= set(targets())
 
 
 def test_no_target_is_taken_for_a_file(tmp_path):
@@ -106,25 +104,22 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
         lab.wait(timeout=30)
 
 
-TESTS = [
-    f"make {target} 1"
-    for target in ("site-environment", "validate", "test", "rehearse", "rehearse", "test-portable")
-]
+TESTS = ("site-environment", "validate", "test", "rehearse", "rehearse", "test-portable")
+TESTS = [f"make {target} 1" for target in TESTS]
 INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
 
 
-@pytest.mark.parametrize(
-    "machine, code, called",
-    [
-        ({}, 0, INSTALLS + TESTS),
-        *(({"HAS": name}, 0, TESTS) for name in ("chromium", "chromium-browser", "google-chrome")),
-        ({"ID": "1000"}, 0, TESTS),  # it may install nothing
-        ({"APT": "100"}, 0, INSTALLS[:1] + TESTS),  # the tests will miss the browser
-        ({"HAS": "chromium", "MAKE": "2"}, 2, TESTS[:1]),
-    ],
-)
+MACHINES = [
+    ({}, 0, INSTALLS + TESTS),
+    *(({"HAS": name}, 0, TESTS) for name in ("chromium", "chromium-browser", "google-chrome")),
+    ({"ID": "1000"}, 0, TESTS),  # it may install nothing
+    ({"APT": "100"}, 0, INSTALLS[:1] + TESTS),  # the tests will miss the browser
+    ({"HAS": "chromium", "MAKE": "2"}, 2, TESTS[:1]),
+]
+
+
+@pytest.mark.parametrize("machine, code, called", MACHINES)
 def test_ci_installs_a_missing_chromium_and_runs_everything(machine, code, called, tmp_path):
-    """Where nothing but stand-ins is installed."""
     for name, text in {
         "id": "echo ${ID:-0}",
         "apt-get": 'echo "apt-get $1 $DEBIAN_FRONTEND" >> "$LOG"; exit ${APT:-0}',
@@ -144,9 +139,8 @@ def test_ci_installs_a_missing_chromium_and_runs_everything(machine, code, calle
 def pins_of(name):
     """The lines of a list of packages, by the packages."""
     lines = [re.sub(" +#.*", "", line) for line in (ROOT / name).read_text().splitlines()]
-    return {
-        canonicalize_name(re.split("[=;]", line)[0]): line for line in lines if re.match("[A-Za-z]", line)
-    }
+    lines = [line for line in lines if re.match("[A-Za-z]", line)]
+    return {canonicalize_name(re.split("[=;]", line)[0]): line for line in lines}
 
 
 def brought_along(names):

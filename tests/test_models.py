@@ -272,7 +272,6 @@ def test_models_of_a_hub_are_fetched_once_whole_or_refused_in_words(original, tm
 
 
 def test_library_warnings_are_printed_in_their_block_alone(capsys):
-    """The line is one of transformers itself: 602 tokens, and the model has 512 positions."""
     tokenizer, said = AutoTokenizer.from_pretrained(checkpoint()), []
     for block in (contextlib.nullcontext, library_warnings, contextlib.nullcontext):
         tokenizer.deprecation_warnings.clear()  # the library says each line once

@@ -13,9 +13,7 @@ CODE = re.compile(r"`([^`]+)`")
 
 def rows(page, columns):
     """Return the rows of all tables of a page, each a list of its cells' texts."""
-    lines = [
-        line for line in (NOTEBOOKS / page).read_text(encoding="utf-8").splitlines() if line.startswith("|")
-    ]
+    lines = re.findall(r"^\|.*$", (NOTEBOOKS / page).read_text(encoding="utf-8"), re.MULTILINE)
     table = [[part.strip() for part in line.strip("|").split(" | ")] for line in lines if ".ipynb" in line]
     assert table and all(len(row) == columns and all(row) and LINK.fullmatch(row[-1]) for row in table)
     return table
@@ -23,14 +21,12 @@ def rows(page, columns):
 
 @cache
 def texts(notebook):
-    """Return the text of each cell by its id: source without
-    emphasis and targets of links, and text outputs."""
+    """Return the text of each cell by its id: source without emphasis and targets of links, and outputs."""
     found = {}
     for cell in course.read(NOTEBOOKS / notebook).cells:
         source = re.sub(r"\]\([^)\s]*\)", "]", cell.source).replace("*", "")
-        outputs = [
-            out.get("text", "") + out.get("data", {}).get("text/plain", "") for out in cell.get("outputs", [])
-        ]
+        made = cell.get("outputs", [])
+        outputs = [out.get("text", "") + out.get("data", {}).get("text/plain", "") for out in made]
         found[cell.id] = "\n".join([source if cell.cell_type == "markdown" else cell.source, *outputs])
     return found
 
@@ -52,9 +48,8 @@ def test_each_term_stands_in_its_cell_by_name_or_in_code():
     for term, _, code, _, link in rows("glossary.md", columns=5):
         _, notebook, cell = LINK.fullmatch(link).groups()
         text = texts(notebook)[cell]
-        if not stands_in(term.strip("`"), text, re.IGNORECASE) and not any(
-            stands_in(name, text) for name in CODE.findall(code)
-        ):
+        there = stands_in(term.strip("`"), text, re.IGNORECASE)
+        if not there and not any(stands_in(name, text) for name in CODE.findall(code)):
             missing.append((term, link))
     assert missing == []
 

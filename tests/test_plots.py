@@ -10,6 +10,7 @@ import matplotlib
 import pandas as pd
 import pytest
 import torch
+from refused import refusals
 
 from utils.plots import MOST_TOKENS, attention_table, grid_of_axes, live, plot_attention, plot_tables
 
@@ -24,16 +25,12 @@ def attn_weights():
     return torch.softmax(torch.randn(5, 5, dtype=torch.float64), dim=-1)
 
 
-def test_table_is_a_dataframe_with_queries_as_rows_and_keys_as_columns(attn_weights):
+def test_table_shows_queries_as_rows_and_keys_as_columns_with_three_decimals(attn_weights):
     table = attention_table(attn_weights, TOKENS)
     assert (table.index.name, table.columns.name) == ("query", "key")
     assert list(table.index) == list(table.columns) == TOKENS
     assert table.to_numpy().tolist() == attn_weights.tolist()
     assert type(table.sum(axis=1)) is pd.Series and type(table * 2) is pd.DataFrame
-
-
-def test_notebook_and_text_show_three_decimals_and_equal_tokens(attn_weights):
-    table = attention_table(attn_weights, TOKENS)
     rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in table._repr_html_().split("<tr>")]
     assert rows[:2] == [[], ["query \\ key", *TOKENS]]
     for token, row, expected in zip(TOKENS, rows[2:], attn_weights.tolist(), strict=True):
@@ -67,12 +64,6 @@ def test_a_grid_has_no_empty_axes(count, columns, rows):
         assert ax.xaxis.get_tick_params()["labelbottom"] == lowest
 
 
-@pytest.mark.parametrize("count, columns", [(0, 3), (2, 0)])
-def test_a_grid_of_nothing_is_refused(count, columns):
-    with pytest.raises(ValueError, match="at least one"):
-        grid_of_axes(count, columns)
-
-
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
     ax = plot_attention(attn_weights, TOKENS, title="L0H0")
     assert torch.equal(torch.tensor(ax.images[0].get_array().data), attn_weights)
@@ -103,11 +94,8 @@ def test_beyond_most_tokens_the_table_is_that_of_pandas_and_no_map_is_drawn():
 
 
 def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
-    tables = {
-        "signed": torch.tensor([[-2.0, 1]]),
-        "weights": torch.tensor([[0.25], [0.5]]),
-        "zeros": torch.zeros(2, 2),
-    }
+    tables = {"signed": torch.tensor([[-2.0, 1]]), "weights": torch.tensor([[0.25], [0.5]])}
+    tables["zeros"] = torch.zeros(2, 2)
     axes = plot_tables(tables)
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
         assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == (title, "key", "query")
@@ -121,7 +109,6 @@ def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
 
 @pytest.mark.slow
 def test_drawing_prints_nothing():
-    """No font warning, no LaTeX, also with signs that the font lacks, in a process of its own."""
     code = (
         "import io, matplotlib; matplotlib.use('agg'); import torch; from utils.plots import plot_attention\n"
         "ax = plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='L0H0')\n"
@@ -149,7 +136,7 @@ def test_first_value_of_each_control_is_drawn_first(static, monkeypatch):
         assert drawn[1:] == [{"d": 4, "kind": "b"}]
 
 
-REFUSED = [
+NO_TABLE = [
     ("fewer tokens", (torch.ones(5, 5), TOKENS[:4]), ValueError, r"\(5, 5\).* 4 query .* 4 key "),
     ("a batch", (torch.ones(1, 5, 5), TOKENS), ValueError, r"\(1, 5, 5\)"),
     ("one string", (torch.ones(5, 5), "abcde"), TypeError, "list of strings"),
@@ -158,21 +145,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(
-    "tables, limit, fact",
-    [
-        ({}, None, "no tables"),
-        ({"a": torch.eye(2), "b": torch.tensor([[1.0, torch.nan]])}, None, "NaN .*in b"),
-        ({"a": torch.eye(2)}, 0, "limit is 0"),
-    ],
-)
-def test_tables_that_have_no_scale_are_refused(tables, limit, fact):
-    with pytest.raises(ValueError, match=fact):
-        plot_tables(tables, limit=limit)
-
-
-@pytest.mark.parametrize("what, given, error, fact", REFUSED)
-def test_what_does_not_fit_is_refused(what, given, error, fact):
-    for function in (attention_table, plot_attention):
-        with pytest.raises(error, match=fact):
-            function(*given)
+EYE, HOLE = torch.eye(2), torch.tensor([[1.0, torch.nan]])
+REFUSED = [
+    *((what, lambda given=given: attention_table(*given), *said) for what, given, *said in NO_TABLE),
+    *((what, lambda given=given: plot_attention(*given), *said) for what, given, *said in NO_TABLE),
+    ("no tables", lambda: plot_tables({}), ValueError, "no tables"),
+    ("a hole", lambda: plot_tables({"a": EYE, "b": HOLE}), ValueError, "NaN .*in b"),
+    ("no limit", lambda: plot_tables({"a": EYE}, limit=0), ValueError, "limit is 0"),
+    ("no plots", lambda: grid_of_axes(0, 3), ValueError, "at least one"),
+    ("no columns", lambda: grid_of_axes(2, 0), ValueError, "at least one"),
+]
+test_what_does_not_fit_is_refused = refusals(REFUSED)

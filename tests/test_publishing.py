@@ -1,5 +1,4 @@
-"""What stands in two places when the course is published, and what
-no validator of `make validate` can know."""
+"""What stands in two places when the course is published."""
 
 import importlib.metadata
 import re
@@ -9,6 +8,7 @@ from pathlib import Path
 import yaml
 
 import course
+import environment
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,11 +22,9 @@ def installed(package, path):
 
 
 def test_work_of_others_is_named_with_its_version_holder_and_licence():
-    """As the packages that are installed say it."""
     said = " ".join(text_of("LICENSE").split())
-    d3 = re.match(
-        r"// https://d3js.org v([\d.]+) Copyright (.+)", installed("mpld3", "mpld3/js/d3.v5.min.js")
-    )
+    code = installed("mpld3", "mpld3/js/d3.v5.min.js")
+    d3 = re.match(r"// https://d3js.org v([\d.]+) Copyright (.+)", code)
     assert f"d3 {d3[1]}, in the package mpld3: Copyright {d3[2]}, BSD 3-Clause" in said
     bertviz = importlib.metadata.metadata("bertviz")
     assert bertviz["License"] == "Apache 2.0"
@@ -44,15 +42,11 @@ def test_citation_has_the_title_of_readme_and_the_newest_version_of_the_changes(
 
 
 def test_the_oldest_and_the_newest_python_are_tested_and_binder_takes_one_between():
-    source = text_of(".ci/environment.py")
-    oldest, newest = (
-        re.search(rf"^{name} = \((\d+), (\d+)\)", source, re.MULTILINE).groups()
-        for name in ("OLDEST", "NEWEST")
-    )
     matrix = yaml.safe_load(text_of(".github/workflows/test.yml"))["jobs"]["test"]["strategy"]["matrix"]
-    assert matrix["python"] == [".".join(oldest), ".".join(newest)]
+    ends = environment.OLDEST, environment.NEWEST
+    assert matrix["python"] == [f"{major}.{minor}" for major, minor in ends]
     binder = re.fullmatch(r"python-(\d+)\.(\d+)\s*", text_of("runtime.txt")).groups()
-    assert [*map(int, oldest)] <= [*map(int, binder)] <= [*map(int, newest)]
+    assert ends[0] <= tuple(map(int, binder)) <= ends[1]
 
 
 def test_machines_without_make_run_what_readme_says():

@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_checkout_is_rehearsed_as_it_is_and_left_alone(tmp_path):
-    """Cloned as the set-up cell clones it, with what is not committed, and without what git ignores."""
     checkout, before = tmp_path / "mein Kurs é", {".gitignore": "junk\n", "folder/lesson.txt": "newer"}
     for name, text in (before | {"junk": "x"}).items():
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -69,15 +68,13 @@ def test_kernels_of_nbval_cannot_take_each_others_ports():
     assert one.transport == other.transport == "ipc" and one.ip != other.ip and Path(one.ip).is_absolute()
 
 
-@pytest.mark.parametrize(
-    "troubles, code, last", [([], 0, "2 passed, 0 failed"), (["x"], 1, "1 passed, 1 failed")]
-)
-def test_last_line_counts_and_failures_end_with_1(troubles, code, last, monkeypatch, capsys):
-    for name, made in {"colab_packages": "", "snapshot": ""}.items():
-        monkeypatch.setattr(rehearse, name, lambda *given, made=made: made)
-    monkeypatch.setattr(rehearse, "in_colab", lambda path, *given: troubles if path.name[:2] == "02" else [])
-    assert rehearse.main(["colab", "01", "02"]) == code
-    assert capsys.readouterr().out.splitlines()[-1] == last
+def test_last_line_counts_and_failures_end_with_1(monkeypatch, capsys):
+    for name in ("colab_packages", "snapshot"):
+        monkeypatch.setattr(rehearse, name, lambda *given: "")
+    for troubles, code, last in (([], 0, "2 passed, 0 failed"), (["x"], 1, "1 passed, 1 failed")):
+        monkeypatch.setattr(rehearse, "in_colab", lambda path, *_, t=troubles: t * (path.name[:2] == "02"))
+        assert rehearse.main(["colab", "01", "02"]) == code
+        assert capsys.readouterr().out.splitlines()[-1] == last
     with pytest.raises(SystemExit, match="99"):
         rehearse.main(["99"])
 

@@ -1,5 +1,4 @@
-"""The web pages of the course that `make site` makes, in headless
-Chromium with every outside host blocked."""
+"""The web pages that `make site` makes, in headless Chromium with every outside host blocked."""
 
 import functools
 import http.server
@@ -60,7 +59,6 @@ def every_page():
 
 
 def test_pages_are_whole_and_ask_nobody(site, opened):
-    """Pictures load, links and anchors lead somewhere, nothing complains, no outside host is asked."""
     anchors, links = {}, set()
     for path in every_page():
         page = opened(path)
@@ -81,7 +79,6 @@ def test_pages_are_whole_and_ask_nobody(site, opened):
 
 
 def test_links_to_cells_lead_to_them(opened):
-    """What stands below the place that a link leads to begins as the cell does."""
     following = """id => [...document.querySelectorAll('article :is(h1,h2,h3,h4,p,pre,summary)')].find(one =>
         document.getElementById(id).compareDocumentPosition(one) & 4).textContent"""
     cells = {path.stem: {cell.id: cell.source for cell in course.read(path).cells} for path in course.paths()}
@@ -96,8 +93,6 @@ def test_links_to_cells_lead_to_them(opened):
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_attention):
-    """On a notebook's page, and on the front page, whose view begins
-    with one layer and one head, from the disk."""
     attentions, _ = bert_attention
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
     for layer in (0, 3):
@@ -121,7 +116,6 @@ def test_formulas_are_mathml(opened):
 
 
 def test_readers_find_their_way(site, open_page):
-    """By the side bar, by the link to the next page, and by a word that they look for."""
     first, second, *_ = course.paths()
     page = open_page(f"{site.address}/index.html")
     for path, link in [(first, "#pst-primary-sidebar a.reference.internal"), (second, "a.right-next")]:

@@ -48,11 +48,6 @@ def colab(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
 
 
-def test_nothing_is_done_where_everything_is_there(machine, colab):
-    start.prepare()
-    assert machine.commands == []
-
-
 def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     machine.lacks |= set(NEEDED)
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3,.*make lab") as caught:
@@ -83,7 +78,6 @@ def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):
 
 @pytest.mark.slow
 def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
-    """All that they import and Colab does not have, by the name that it is imported with."""
     colab_has = {"torch", "numpy", "transformers", "tokenizers", "huggingface_hub", "safetensors"}
     colab_has |= {"pandas", "matplotlib", "cycler", "PIL", "IPython", "ipywidgets", "tqdm"}
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "utils").rglob("*.py")]
@@ -102,7 +96,6 @@ def test_colab_gets_whatever_the_rooms_and_the_notebooks_import():
 
 
 def test_set_up_cell_of_colab_says_plainly_that_it_cannot_fetch_the_course(tmp_path):
-    """In a process of its own, whose git finds nothing at the address of the course."""
     fake = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('google.colab')\n"
     git = {"COUNT": "1", "VALUE_0": "https://github.com/"}
     git["KEY_0"] = f"url.{(tmp_path / 'nothing').as_uri()}.insteadOf"

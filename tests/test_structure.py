@@ -1,5 +1,4 @@
-"""What holds for every notebook, every room and every page: the rules
-of CONTRIBUTING.md that a program can check."""
+"""What holds for every notebook, room and page: the rules of CONTRIBUTING.md that a program can check."""
 
 import ast
 import functools
@@ -31,12 +30,6 @@ def cells(path, kind=None):
     return [cell for cell in read(path).cells if kind in (None, cell.cell_type)]
 
 
-def outputs(path):
-    for cell in cells(path, "code"):
-        for output in cell.outputs:
-            yield cell, output
-
-
 def text_of(output):
     data = {kind: value for kind, value in output.get("data", {}).items() if not kind.startswith("image/")}
     return output.get("text", "") + "".join(map(str, data.values()))
@@ -47,17 +40,13 @@ def prose(path):
 
 
 # The table of CONTRIBUTING.md: what is limited, and how much of it there may be.
-LIMITS = {
-    row[1]: int(row[2].replace(",", ""))
-    for row in re.finditer(
-        r"^\| (\w[^|]*) \| ([\d,]+) \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M
-    )
-}
+RULES = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+LIMITS = re.findall(r"^\| (\w[^|]*) \| ([\d,]+) \|", RULES, re.MULTILINE)
+LIMITS = {name: int(most.replace(",", "")) for name, most in LIMITS}
 
 
 def within(name, counts):
-    """Fail with the places where there is more of something than
-    CONTRIBUTING.md allows, the worst one first."""
+    """Fail with the places where there is more than CONTRIBUTING.md allows, the worst one first."""
     limit = LIMITS[name]
     over = sorted(((count, str(place)) for place, count in counts.items() if count > limit), reverse=True)
     told = "; ".join(f"{place}: {count:,.0f}, too many by {count - limit:,.0f}" for count, place in over)
@@ -68,13 +57,8 @@ def lines_of(*files):
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
-def test_there_are_notebooks():
-    assert NOTEBOOKS[0].name.startswith("01")
-
-
 @each_notebook
 def test_generated_cells_are_as_generated(path):
-    """Navigation, badge and set-up cell: equal in every notebook, and with the one repository address."""
     found = {cell.id: cell.source for cell in cells(path)}
     for name, source in course.generated(path).items():
         assert found.get(name) == source, f"{name} of {path.name}: run `make notebooks`"
@@ -87,30 +71,22 @@ def test_generated_cells_are_as_generated(path):
 
 
 @each_notebook
-def test_cells_were_run_once_in_order_from_a_fresh_kernel(path):
+def test_file_is_small_and_its_cells_were_run_once_in_order_from_a_fresh_kernel(path):
+    assert path.stat().st_size < 1_000_000
     counts = [cell.execution_count for cell in cells(path, "code")]
-    assert counts == list(range(1, len(counts) + 1)), (
-        "a cell was not run, or not in order: run `make notebooks`"
-    )
+    assert counts == list(range(1, len(counts) + 1)), "not run, or not in order: run `make notebooks`"
 
 
 @each_notebook
-def test_stored_outputs_are_text_and_pictures(path):
-    for cell, output in outputs(path):
-        assert output.output_type != "error" or "raises-exception" in cell.metadata.get("tags", [])
-        assert output.get("name") != "stderr", output.get("text")
-        kinds = set(output.get("data", {}))
-        assert kinds <= {"text/plain", "text/html", "image/png"}, kinds
-        assert not re.search(r"<(script|iframe)|https?://", text_of(output)), (
-            f"interactive output of cell {cell.id}"
-        )
-
-
-@each_notebook
-def test_stored_floats_have_at_most_three_decimals(path):
-    for cell, output in outputs(path):
-        shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
-        assert not re.search(r"\d\.\d{4,}", shown), f"cell {cell.id} prints more than 3 decimals"
+def test_stored_outputs_are_text_and_pictures_of_at_most_three_decimals(path):
+    for cell in cells(path, "code"):
+        for output in cell.outputs:
+            assert output.output_type != "error" or "raises-exception" in cell.metadata.get("tags", [])
+            assert output.get("name") != "stderr", output.get("text")
+            assert set(output.get("data", {})) <= {"text/plain", "text/html", "image/png"}, cell.id
+            assert not re.search(r"<(script|iframe)|https?://", text_of(output)), f"interactive: {cell.id}"
+            shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
+            assert not re.search(r"\d\.\d{4,}", shown), f"cell {cell.id} prints more than 3 decimals"
 
 
 @each_notebook
@@ -179,20 +155,15 @@ def test_an_answer_to_a_guess_is_printed_and_collapsed(path):
     for _, cell, _ in guesses(path):
         assert cell and cell.cell_type == "code", "code comes after a guess, and prints the answer"
         where = f"cell {cell.id}"
-        assert not course.drawn(cell), (
-            f"{where}: a picture or a table is never collapsed: ask for something else"
-        )
-        assert cell.outputs and "text" in cell.outputs[0], (
-            f"{where} prints nothing: a guess leads to an answer"
-        )
+        assert not course.drawn(cell), f"{where}: a picture or table is never collapsed: ask something else"
+        assert cell.outputs and "text" in cell.outputs[0], f"{where} prints no answer to the guess"
         first = cell.outputs[0].text.split("\n")[0]
         assert not re.search(r"\d|True|False", first), f"{where}, first line, gives away: {first}"
     hidden = [cell.id for cell in cells(path, "code") if cell.metadata.get("collapsed")]
     asked = [cell.id for _, cell, _ in guesses(path)]
     assert hidden == asked, "what is collapsed is what answers a guess: run `make notebooks`"
-    assert hidden == [
-        cell.id for cell in cells(path, "code") if cell.metadata.get("jupyter", {}).get("outputs_hidden")
-    ]
+    folded = [c.id for c in cells(path, "code") if c.metadata.get("jupyter", {}).get("outputs_hidden")]
+    assert hidden == folded
 
 
 @each_notebook
@@ -212,8 +183,7 @@ COUNTED = re.compile(r"Layers and heads are counted from 0: `L(\d+)H(\d+)` is la
 
 
 def shown_heads(path, layer, head):
-    """Whether a cell's code or output names a head: as L2H0, as an
-    index such as [2][:, 0] or (2, 0), or in words."""
+    """Whether a cell's code or output names a head: as L2H0, [2][:, 0] or (2, 0), or in words."""
     index = rf"\[{layer}\](\.\w+)*\[([^\[\]]*, ?)?{head}\b|[\[(]{layer}, ?{head}\b|= {layer}, {head}$"
     words = rf"layer ?[ =] ?{layer}\b[^\n]*?heads? ?[ =] ?\[?{head}\b|^\s*{layer} +{head}\b"
     pattern = re.compile(rf"\bL{layer}H{head}\b|{index}|{words}", re.MULTILINE)
@@ -223,13 +193,10 @@ def shown_heads(path, layer, head):
 
 @each_notebook
 def test_heads_are_counted_from_0_and_named_as_in_the_code(path):
-    """A head of a paper that counts from 1 stands as printed, 8-10, with
-    ours beside it in the same paragraph: L7H9."""
+    """A head of a paper that counts from 1 stands as printed, 8-10, with ours beside it: L7H9."""
     text = prose(path)
     named = re.findall(r"\bL(\d+)H(\d+)\b", COUNTED.sub("", text))
-    assert len(COUNTED.findall(text)) == bool(named), (
-        "where heads are named, it says once that 0 is the first"
-    )
+    assert len(COUNTED.findall(text)) == bool(named), "where heads are named, say once that 0 is the first"
     for layer, head in set(named):
         ours, printed = f"L{layer}H{head}", f"{int(layer) + 1}-{int(head) + 1}"
         quoted = any(ours in part and printed in part for part in text.split("\n\n"))
@@ -247,43 +214,29 @@ def test_prose_and_code_take_turns(path):
     assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
 
 
-def without_exercises(path):
-    return re.sub(r"^## Exercises$.*?(?=^## |\Z)", "", prose(path), flags=re.M | re.S)
-
-
 def test_notebooks_stay_short():
-    words = {path.stem: len(without_exercises(path).split()) for path in NOTEBOOKS}
+    exercises = re.compile(r"^## Exercises$.*?(?=^## |\Z)", re.M | re.S)
+    words = {path.stem: len(exercises.sub("", prose(path)).split()) for path in NOTEBOOKS}
     within("Words of a notebook, without its exercises", words)
     mean = sum(len(prose(path).split()) for path in NOTEBOOKS) / len(NOTEBOOKS)
     within("Words of a notebook, on average, with its exercises", {"the course": mean})
 
 
 def test_notebooks_are_done_in_one_sitting():
-    """Their main path, exercises with it."""
     taken = {path.stem: course.minutes(cells(path)) for path in NOTEBOOKS}
     whole = {name: parts["reading"] + parts["exercises"] for name, parts in taken.items()}
     within("Minutes of a notebook, with its exercises", whole)
 
 
 def test_cells_are_short():
-    lines = {
-        f"{path.stem}, cell {cell.id}": len(re.findall(r"^.*\S", cell.source, re.MULTILINE))
-        for path in NOTEBOOKS
-        for cell in cells(path, "code")
-    }
+    code = {f"{path.stem}, cell {cell.id}": cell for path in NOTEBOOKS for cell in cells(path, "code")}
+    lines = {name: len(re.findall(r"^.*\S", cell.source, re.M)) for name, cell in code.items()}
     within("Lines of a code cell", lines)
     within("Lines of a code cell, median", {"the course": statistics.median(lines.values())})
 
 
-@each_notebook
-def test_file_is_small(path):
-    assert path.stat().st_size < 1_000_000
-
-
 def test_images_are_all_used_and_legible_alone():
-    text = "".join(prose(path) for path in NOTEBOOKS) + "".join(
-        page.read_text(encoding="utf-8") for page in PAGES
-    )
+    text = "".join([*map(prose, NOTEBOOKS), *(page.read_text(encoding="utf-8") for page in PAGES)])
     for image in (ROOT / "images").iterdir():
         assert image.name in text, f"{image.name} is used nowhere"
         if image.suffix == ".svg":
@@ -306,12 +259,8 @@ def test_readme_is_as_generated():
 
 UTILS = ROOT / "utils"
 # The map of CONTRIBUTING.md: room -> what it imports, as a reader sees it.
-MAP = {
-    row[1]: set(re.findall(r"`(\w+)`", row[2]))
-    for row in re.finditer(
-        r"^\| `(\w+)` \|.*\| ([^|]*) \|$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M
-    )
-}
+MAP = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", RULES, re.MULTILINE)
+MAP = {room: set(re.findall(r"`(\w+)`", imported)) for room, imported in MAP}
 
 
 def room_of(file):
@@ -334,29 +283,22 @@ def imports(room):
     return found - {room}
 
 
-def test_the_map_is_true():
+def test_the_map_is_true_and_imports_run_one_way():
     rooms = {room_of(file) for file in UTILS.rglob("*.py")} - {"__init__"}
     assert {room: imports(room) for room in rooms} == MAP
-
-
-def test_imports_run_one_way():
-    assert tuple(TopologicalSorter({room: imports(room) for room in MAP}).static_order())
+    assert tuple(TopologicalSorter(MAP).static_order())
 
 
 def test_a_room_can_be_read():
-    """Five minutes each."""
-    within(
-        "Lines of a file of `utils`", {file.relative_to(ROOT): lines_of(file) for file in UTILS.rglob("*.py")}
-    )
+    lines = {file.relative_to(ROOT): lines_of(file) for file in UTILS.rglob("*.py")}
+    within("Lines of a file of `utils`", lines)
 
 
 CHECKS, ATTEMPTS, TESTS, OWN = UTILS / "checks", ROOT / "tests/attempts", ROOT / "tests", ROOT / ".ci"
+WORDED = [*CHECKS.rglob("*.py"), *CHECKS.rglob("*.toml")]
 HOUSE = {  # a limit: the files that it counts, and whether each exercise has this much
     "Lines of `utils/checks` an exercise": ([*CHECKS.rglob("*.py")], True),
-    "Lines of `utils/checks` an exercise, with their words": (
-        [*CHECKS.rglob("*.py"), *CHECKS.rglob("*.toml")],
-        True,
-    ),
+    "Lines of `utils/checks` an exercise, with their words": (WORDED, True),
     "Lines of `tests/attempts` an exercise": ([*ATTEMPTS.rglob("*.py")], True),
     "Lines of the tests of the rooms": ([*TESTS.glob("*.py")], False),
     "Lines of `.ci`": ([*OWN.glob("*.py"), *(OWN / "site").glob("*.py")], False),
@@ -377,16 +319,10 @@ def test_importing_utils_loads_nothing():
 
 
 def test_repository_address_stands_in_one_place():
-    """Everywhere else it is generated: in README and in some cells. (One test names the placeholder.)"""
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.split("\0")
-    for name in filter(None, tracked):
-        if name in ("pyproject.toml", "README.md", "tests/test_course.py") or name.endswith(
-            (".ipynb", ".png")
-        ):
-            continue
-        assert course.repository() not in (ROOT / name).read_text(encoding="utf-8"), name
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    for name in {*tracked} - {"", "pyproject.toml", "README.md", "tests/test_course.py"}:
+        if not name.endswith((".ipynb", ".png")):
+            assert course.repository() not in (ROOT / name).read_text(encoding="utf-8"), name
     for path in NOTEBOOKS:
         made = course.generated(path)
         for cell in cells(path):
@@ -395,7 +331,6 @@ def test_repository_address_stands_in_one_place():
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_plain_commands_of_readme_are_those_of_make():
-    """README gives people without make the commands that make runs."""
     made = subprocess.run(["make", "-n", "test", "lab"], cwd=ROOT, capture_output=True, text=True).stdout
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     plain = re.findall(r"^python -m ((?:ruff|pytest|jupyterlab).*)$", readme, re.MULTILINE)

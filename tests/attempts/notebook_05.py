@@ -1,5 +1,6 @@
 """Attempts at the exercises of notebook 05."""
 
+import functools
 import math
 
 import numpy as np
@@ -11,8 +12,6 @@ from utils.checks.notebook_05 import DROPPED, WHOLE
 
 from .tables import fresh, peer, right, wrong
 
-# -------------------------------------------------------------------------------------------------- fold_norm
-
 
 def fold_loops(norm_weight, norm_bias, weight, bias):
     weight, bias = weight.clone(), bias.clone()
@@ -23,83 +22,47 @@ def fold_loops(norm_weight, norm_bias, weight, bias):
     return weight, bias
 
 
-def fold_by_inputs(norm_weight, norm_bias, weight, bias):
-    """Send each unit vector, and 0, through what is to be replaced."""
-    moved = F.linear(norm_bias, weight, bias)
-    columns = [
-        F.linear(unit * norm_weight + norm_bias, weight, bias) - moved for unit in torch.eye(len(norm_bias))
-    ]
-    return torch.stack(columns, dim=1), moved
-
-
-def fold_numpy(norm_weight, norm_bias, weight, bias):
-    n, b, w, c = (part.numpy() for part in (norm_weight, norm_bias, weight, bias))
-    return torch.from_numpy(np.einsum("oi,i->oi", w, n)), torch.from_numpy(c + np.dot(w, b))
-
-
 def fold_fitted(norm_weight, norm_bias, weight, bias):
-    """What nn.LayerNorm and nn.Linear give for many inputs, fitted by a linear layer behind a plain norm."""
     norm, linear = nn.LayerNorm(len(norm_weight), eps=0), nn.Linear(*weight.T.shape)
-    norm.weight.data, norm.bias.data, linear.weight.data, linear.bias.data = (
-        norm_weight,
-        norm_bias,
-        weight,
-        bias,
-    )
+    norm.load_state_dict({"weight": norm_weight, "bias": norm_bias})
+    linear.load_state_dict({"weight": weight, "bias": bias})
     x = torch.randn(50, len(norm_weight), dtype=torch.float64)
-    ones = torch.ones(50, 1, dtype=torch.float64)
-    plain = torch.cat([F.layer_norm(x, x.shape[-1:], eps=0), ones], dim=1)
+    plain = F.pad(F.layer_norm(x, x.shape[-1:], eps=0), (0, 1), value=1)
     found = torch.linalg.lstsq(plain, linear.double()(norm.double()(x)), driver="gelsd").solution.T
     return found[:, :-1].detach(), found[:, -1].detach()
 
 
 right(
     "fold_norm",
-    fold_loops,
-    fold_by_inputs,
-    fold_numpy,
-    fold_fitted,
+    *(fold_loops, fold_fitted),
+    lambda nw, nb, w, b: ((F.linear(nw.diag() + nb, w) - F.linear(nb, w)).T, F.linear(nb, w, b)),
     lambda nw, nb, w, b: [w @ nw.diag(), F.linear(nb, w, b)],
     lambda nw, nb, w, b: {"weight": (w.T * nw[:, None]).T, "bias": b + (w * nb).sum(dim=1)},
     lambda nw, nb, w, b: (torch.einsum("oi,i->oi", w, nw), torch.addmv(b, w, nb)),
+    lambda nw, nb, w, b: (w * nw, b + torch.from_numpy(np.dot(w.numpy(), nb.numpy()))),
 )
 peer("fold_norm", fold_fitted)
-
-
-def fold_in_place(norm_weight, norm_bias, weight, bias):
-    bias += weight @ norm_bias
-    weight *= norm_weight
-    return weight, bias
-
-
-def fold_in_order(norm_weight, norm_bias, weight, bias):
-    weight = weight * norm_weight
-    return weight, bias + weight @ norm_bias
-
-
-for name, attempt in {
-    "rows_scaled": lambda nw, nb, w, b: (nw.diag() @ w, b + w @ nb),
-    "weight_used_twice": fold_in_order,
-    "bias_not_folded": lambda nw, nb, w, b: (w * nw, b.clone()),
-    "old_bias_lost": lambda nw, nb, w, b: (w * nw, F.linear(nb, w)),
-    "norm_bias_as_it_is": lambda nw, nb, w, b: (w * nw, b + nb),
-    "matrix_not_transposed": lambda nw, nb, w, b: (w * nw, b + w.T @ nb),
-    "products_not_summed": lambda nw, nb, w, b: (w * nw, (w * nb) + b),
-    "weight_not_scaled": lambda nw, nb, w, b: (w.clone(), F.linear(nb, w, b)),
-    "weight_summed": lambda nw, nb, w, b: (F.linear(nw, w), F.linear(nb, w, b)),
-    "bias_scaled": lambda nw, nb, w, b: (w * nw, F.linear(nb, w, b) * nw),
-    "divided_by_the_weight": lambda nw, nb, w, b: (w @ (1 / nw).diag(), F.linear(nb, w, b)),
-    "added_to_the_weight": lambda nw, nb, w, b: (nb + w * nw, F.linear(nb, w, b)),
-    "one_added": lambda nw, nb, w, b: (w + w * nw, F.linear(nb, w, b)),
-    "bias_subtracted": lambda nw, nb, w, b: (w * nw, b + w @ -nb),
-    "bias_first": lambda nw, nb, w, b: fold_loops(nw, nb, w, b)[::-1],
-    "weight_turned": lambda nw, nb, w, b: (w.T * nw[:, None], F.linear(nb, w, b)),
-    "unchanged": lambda nw, nb, w, b: (w.clone(), b.clone()),
-    "changes_its_input": fold_in_place,
-}.items():
-    wrong("fold_norm", name, attempt)
-
-# --------------------------------------------------------------------------------------------- move_positions
+wrong(
+    "fold_norm",
+    rows_scaled=lambda nw, nb, w, b: (nw.diag() @ w, b + w @ nb),
+    weight_used_twice=lambda nw, nb, w, b: ((new := w * nw), b + new @ nb),
+    bias_not_folded=lambda nw, nb, w, b: (w * nw, b.clone()),
+    old_bias_lost=lambda nw, nb, w, b: (w * nw, F.linear(nb, w)),
+    norm_bias_as_it_is=lambda nw, nb, w, b: (w * nw, b + nb),
+    matrix_not_transposed=lambda nw, nb, w, b: (w * nw, b + w.T @ nb),
+    products_not_summed=lambda nw, nb, w, b: (w * nw, (w * nb) + b),
+    weight_not_scaled=lambda nw, nb, w, b: (w.clone(), F.linear(nb, w, b)),
+    weight_summed=lambda nw, nb, w, b: (F.linear(nw, w), F.linear(nb, w, b)),
+    bias_scaled=lambda nw, nb, w, b: (w * nw, F.linear(nb, w, b) * nw),
+    divided_by_the_weight=lambda nw, nb, w, b: (w @ (1 / nw).diag(), F.linear(nb, w, b)),
+    added_to_the_weight=lambda nw, nb, w, b: (nb + w * nw, F.linear(nb, w, b)),
+    one_added=lambda nw, nb, w, b: (w + w * nw, F.linear(nb, w, b)),
+    bias_subtracted=lambda nw, nb, w, b: (w * nw, b + w @ -nb),
+    bias_first=lambda nw, nb, w, b: fold_loops(nw, nb, w, b)[::-1],
+    weight_turned=lambda nw, nb, w, b: (w.T * nw[:, None], F.linear(nb, w, b)),
+    unchanged=lambda nw, nb, w, b: (w.clone(), b.clone()),
+    changes_its_input=lambda nw, nb, w, b: (b.add_(w @ nb), w.mul_(nw))[::-1],
+)
 
 
 def speeds(positions):
@@ -109,15 +72,7 @@ def speeds(positions):
 
 def move_atan(positions, steps):
     angles = torch.atan2(positions[:, ::2], positions[:, 1::2]).double() + steps * speeds(positions)
-    moved = torch.empty_like(positions)
-    moved[:, ::2], moved[:, 1::2] = angles.sin(), angles.cos()
-    return moved
-
-
-def move_complex(positions, steps):
-    clocks = torch.complex(positions[:, 1::2].double(), positions[:, ::2].double())
-    turned = clocks * torch.exp(1j * steps * speeds(positions))
-    return torch.stack([turned.imag, turned.real], dim=-1).flatten(1)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def move_matrix(positions, steps):
@@ -137,129 +92,73 @@ def move_loops(positions, steps):
     return moved
 
 
-def move_numpy(positions, steps):
-    given, turn = (
-        positions.numpy(),
-        np.exp(-np.log(10000) * np.arange(0, positions.shape[1], 2) / positions.shape[1]),
-    )
-    sine, cosine = given[:, ::2], given[:, 1::2]
-    s, c = np.sin(steps * turn), np.cos(steps * turn)
-    return torch.from_numpy(np.dstack([sine * c + cosine * s, cosine * c - sine * s]).reshape(given.shape))
-
-
-def move_einsum(positions, steps):
-    turn = steps * speeds(positions)
-    turns = torch.stack([turn.cos(), turn.sin(), -turn.sin(), turn.cos()], -1).unflatten(-1, (2, 2))
-    return torch.einsum("spi,pji->spj", positions.double().unflatten(1, (-1, 2)), turns).flatten(1)
-
-
-def place_of(row):
-    """Find the place of a row by trying all, in the formula of Vaswani et al. 2017, 3.5."""
-    return min(range(100), key=lambda place: (at(place, len(row)) - row).abs().max())
-
-
-def at(place, width):
+def at(place, width):  # the formula of Vaswani et al. 2017, 3.5
     angles = [place / 10000 ** (2 * pair / width) for pair in range(width // 2)]
     return torch.tensor([turn(angle) for angle in angles for turn in (math.sin, math.cos)])
 
 
 def move_by_search(positions, steps):
-    return torch.stack([at(place_of(row) + steps, len(row)) for row in positions])
+    width = positions.shape[1]
+    places = [min(range(100), key=lambda place: (at(place, width) - row).abs().max()) for row in positions]
+    return torch.stack([at(place + steps, width) for place in places])
+
+
+def moved_by(angles):
+    def move(positions, steps):
+        width, clocks = positions.shape[1], torch.complex(positions[:, 1::2], positions[:, ::2])
+        turn = torch.tensor([angles(steps, pair, width) for pair in range(width // 2)], dtype=torch.float64)
+        turned = clocks * torch.exp(1j * turn)
+        return torch.stack([turned.imag, turned.real], dim=-1).flatten(1)
+
+    return move
+
+
+def put(move):
+    def attempt(positions, steps):
+        x, y, turn = positions[:, ::2], positions[:, 1::2], steps * speeds(positions).to(positions)
+        return torch.stack(move(x, y, turn.sin(), turn.cos()), dim=-1).flatten(1)
+
+    return attempt
 
 
 right(
     "move_positions",
-    move_atan,
-    move_complex,
-    move_matrix,
-    move_loops,
-    move_numpy,
-    move_einsum,
-    move_by_search,
+    *(move_atan, move_matrix, move_loops, move_by_search),
+    moved_by(lambda steps, i, d: steps / 10000 ** (2 * i / d)),
+    put(lambda x, y, s, c: (x * c + y * s, y * c - x * s)),
 )
 peer("move_positions", move_by_search)
 fresh("move_positions", (torch.stack([at(place, 8) for place in (7, 3, 50)]), 5))
 
 
-def moved_by(angles):
-    """The right way, by the angles that `angles(steps, pair, width)` gives."""
-
-    def move(positions, steps):
-        width = positions.shape[1]
-        turn = torch.as_tensor([angles(steps, pair, width) for pair in range(width // 2)]).to(positions)
-        clocks = torch.complex(positions[:, 1::2], positions[:, ::2]) * torch.polar(
-            torch.ones_like(turn), turn
-        )
-        return torch.stack([clocks.imag, clocks.real], dim=-1).flatten(1)
-
-    return move
-
-
-def rotated(positions, steps):
-    """As `rotate` of the notebook does it."""
-    turn = steps * speeds(positions).to(positions)
-    x, y = positions[:, ::2], positions[:, 1::2]
-    return torch.stack([x * turn.cos() - y * turn.sin(), x * turn.sin() + y * turn.cos()], dim=-1).flatten(1)
-
-
-def step_by_step(positions, steps):
-    """Overwrites the sine before the cosine needs it."""
-    moved, turn = positions.clone(), steps * speeds(positions).to(positions)
-    moved[:, ::2] = moved[:, ::2] * turn.cos() + moved[:, 1::2] * turn.sin()
-    moved[:, 1::2] = moved[:, 1::2] * turn.cos() - moved[:, ::2] * turn.sin()
-    return moved
-
-
-def products(positions, steps):
-    turn = steps * speeds(positions).to(positions)
-    moved = torch.empty_like(positions)
-    moved[:, ::2] = positions[:, ::2] * turn.sin() + positions[:, 1::2] * turn.cos()
-    moved[:, 1::2] = positions[:, 1::2] * turn.cos() - positions[:, ::2] * turn.sin()
-    return moved
-
-
-def both_plus(positions, steps):
-    turn, x, y = steps * speeds(positions).to(positions), positions[:, ::2], positions[:, 1::2]
-    return torch.stack([x * turn.cos() + y * turn.sin(), y * turn.cos() + x * turn.sin()], dim=-1).flatten(1)
-
-
-def by_arcsine(positions, steps):
-    angles = torch.arcsin(positions[:, ::2]) + steps * speeds(positions).to(positions)
-    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=2).view(positions.shape)
-
-
-for name, attempt in {
-    "moved_back": rotated,
-    "rows_moved": lambda p, steps: torch.roll(p, -steps, 0),
-    "taken_for_the_first_places": lambda p, steps: torch.stack(
-        [at(i + steps, p.shape[1]) for i in range(len(p))]
-    ),
-    "steps_added": lambda p, steps: p + at(steps, p.shape[1]),
-    "multiplied": lambda p, steps: p * at(steps, p.shape[1]),
-    "steps_alone": lambda p, steps: at(steps, p.shape[1]).repeat(len(p), 1),
-    "sign_of_one_term": both_plus,
-    "terms_mixed_up": products,
-    "half_a_circle_lost": by_arcsine,
-    "half_moved": step_by_step,
-    "halves_for_pairs": lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).mT.flatten(1),
-    "sine_cosine_exchanged": lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).flip(2).flatten(1),
-    "degrees": moved_by(lambda steps, i, d: math.degrees(steps / 10000 ** (2 * i / d))),
-    "one_speed_for_all": moved_by(lambda steps, i, d: float(steps)),
-    "exponent_halved": moved_by(lambda steps, i, d: steps / 10000 ** (i / d)),
-    "exponent_doubled": moved_by(lambda steps, i, d: steps / 10000 ** (4 * i / d)),
-    "speed_upside_down": moved_by(lambda steps, i, d: steps * 10000 ** (2 * i / d)),
-    "other_base": moved_by(lambda steps, i, d: steps / 1000 ** (2 * i / d)),
-    "fixed_width": moved_by(lambda steps, i, d: steps / 10000 ** (2 * i / 384)),
-    "pairs_from_one": moved_by(lambda steps, i, d: steps / 10000 ** (2 * (i + 1) / d)),
-    "exponent_from_behind": moved_by(lambda steps, i, d: steps / 10000 ** ((d - 2 - 2 * i) / d)),
-    "brackets_missing": moved_by(lambda steps, i, d: steps * 10000.0 ** (-2 * i) / d),
-    "one_step_off": moved_by(lambda steps, i, d: (steps - 1) / 10000 ** (2 * i / d)),
-    "not_moved": lambda p, steps: p.clone(),
-    "changes_its_input": lambda p, steps: p.copy_(move_atan(p, steps)),
-}.items():
-    wrong("move_positions", name, attempt)
-
-# ---------------------------------------------------------------------------------------------- encoder_layer
+wrong(
+    "move_positions",
+    moved_back=put(lambda x, y, s, c: (x * c - y * s, x * s + y * c)),  # as `rotate` does it
+    rows_moved=lambda p, steps: torch.roll(p, -steps, 0),
+    taken_for_the_first_places=lambda p, steps: torch.stack([at(i + steps, len(r)) for i, r in enumerate(p)]),
+    steps_added=lambda p, steps: p + at(steps, p.shape[1]),
+    multiplied=lambda p, steps: p * at(steps, p.shape[1]),
+    steps_alone=lambda p, steps: at(steps, p.shape[1]).repeat(len(p), 1),
+    sign_of_one_term=put(lambda x, y, s, c: (x * c + y * s, y * c + x * s)),
+    terms_mixed_up=put(lambda x, y, s, c: (x * s + y * c, y * c - x * s)),
+    half_a_circle_lost=put(lambda x, y, s, c: (x * c + (z := (1 - x * x).sqrt()) * s, z * c - x * s)),
+    half_moved=put(lambda x, y, s, c: ((x := x * c + y * s), y * c - x * s)),
+    halves_for_pairs=lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).mT.flatten(1),
+    sine_cosine_exchanged=lambda p, steps: move_atan(p, steps).unflatten(1, (-1, 2)).flip(2).flatten(1),
+    degrees=moved_by(lambda steps, i, d: math.degrees(steps / 10000 ** (2 * i / d))),
+    one_speed_for_all=moved_by(lambda steps, i, d: float(steps)),
+    exponent_halved=moved_by(lambda steps, i, d: steps / 10000 ** (i / d)),
+    exponent_doubled=moved_by(lambda steps, i, d: steps / 10000 ** (4 * i / d)),
+    speed_upside_down=moved_by(lambda steps, i, d: steps * 10000 ** (2 * i / d)),
+    other_base=moved_by(lambda steps, i, d: steps / 1000 ** (2 * i / d)),
+    fixed_width=moved_by(lambda steps, i, d: steps / 10000 ** (2 * i / 384)),
+    pairs_from_one=moved_by(lambda steps, i, d: steps / 10000 ** (2 * (i + 1) / d)),
+    exponent_from_behind=moved_by(lambda steps, i, d: steps / 10000 ** ((d - 2 - 2 * i) / d)),
+    brackets_missing=moved_by(lambda steps, i, d: steps * 10000.0 ** (-2 * i) / d),
+    one_step_off=moved_by(lambda steps, i, d: (steps - 1) / 10000 ** (2 * i / d)),
+    not_moved=lambda p, steps: p.clone(),
+    changes_its_input=lambda p, steps: p.copy_(move_atan(p, steps)),
+)
 
 
 class Layer(nn.Module):
@@ -275,24 +174,6 @@ class Layer(nn.Module):
         return self.feed_forward_norm(hidden_state + self.dropout(self.feed_forward(hidden_state)))
 
 
-class LayerLoop(Layer):
-    def forward(self, x):
-        parts = [(self.attention, self.attention_norm), (self.feed_forward, self.feed_forward_norm)]
-        for part, norm in parts:
-            x = norm(self.dropout(part(x)) + x)
-        return x
-
-
-class LayerFunctional(Layer):
-    def forward(self, x):
-        attended = F.dropout(self.attention(x), self.dropout.p, self.training)
-        x = F.layer_norm(x + attended, x.shape[-1:], self.attention_norm.weight, self.attention_norm.bias)
-        changed = F.dropout(self.feed_forward(x), self.dropout.p, self.training)
-        return F.layer_norm(
-            x + changed, x.shape[-1:], self.feed_forward_norm.weight, self.feed_forward_norm.bias
-        )
-
-
 class LayerModel(nn.Module):
     def __init__(self, attention, feed_forward, hidden_size, dropout):
         super().__init__()
@@ -305,41 +186,7 @@ class LayerModel(nn.Module):
         return self.feed_forward_norm(torch.add(x, self.feed_forward(x)))
 
 
-class LayerOfBert(Layer):
-    """With the eps of BERT, and a dropout of its own for each part."""
-
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        super().__init__(attention, feed_forward, hidden_size, dropout)
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=1e-12)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=1e-12)
-        self.dropout_2 = nn.Dropout(p=dropout)
-
-    def forward(self, hidden_state):
-        first = hidden_state + self.dropout(self.attention(hidden_state))
-        first = self.attention_norm(first)
-        second = first + self.dropout_2(self.feed_forward(first))
-        return self.feed_forward_norm(second)
-
-
-class LayerDropsByHand(Layer):
-    def drop(self, x):
-        if not self.training:
-            return x
-        kept = torch.rand(x.shape) >= self.dropout.p
-        return x * kept / (1 - self.dropout.p)
-
-    def forward(self, x):
-        x = self.attention_norm(x + self.drop(self.attention(x)))
-        return self.feed_forward_norm(self.drop(self.feed_forward(x)) + x)
-
-
-class LayerPair(Layer):
-    def forward(self, x):
-        return Layer.forward(self, x), None
-
-
 def layer_of_torch(module, x):
-    """nn.TransformerEncoderLayer, with the same parts and norms."""
     theirs = nn.TransformerEncoderLayer(x.shape[-1], 1, 4, dropout=0.0, batch_first=True)
     theirs._sa_block = lambda x, *given, **named: module.attention(x)
     theirs._ff_block = lambda x: module.feed_forward(x)
@@ -347,8 +194,40 @@ def layer_of_torch(module, x):
     return theirs.train()(x)  # in train mode nothing is fused
 
 
+def changed(change):
+    made = lambda s, *inputs: [Layer.__init__(s, *inputs), change(s)].clear()  # noqa: E731
+    return type("Changed", (Layer,), {"__init__": made})
+
+
+def layer(forward):
+    return type("Forward", (Layer,), {"forward": forward})
+
+
+def parts(forward):
+    return layer(lambda s, x: forward(x, s.attention, s.feed_forward, s.attention_norm, s.feed_forward_norm))
+
+
+def drops(around):
+    halves = lambda s: ((s.attention_norm, s.attention), (s.feed_forward_norm, s.feed_forward))  # noqa: E731
+    return layer(lambda s, x: functools.reduce(lambda x, half: around(s, *half, x), halves(s), x))
+
+
+def functional(s, norm, part, x):
+    x = x + F.dropout(part(x), s.dropout.p, s.training)
+    return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias)
+
+
+def dropped_by_hand(s, norm, part, x):
+    kept = torch.rand(x.shape) >= s.dropout.p
+    return norm((part(x) * kept / (1 - s.dropout.p) if s.training else part(x)) + x)
+
+
 right(
-    "encoder_layer", Layer, LayerLoop, LayerFunctional, LayerModel, LayerOfBert, LayerDropsByHand, LayerPair
+    "encoder_layer",
+    *(Layer, LayerModel, drops(functional), drops(dropped_by_hand)),
+    drops(lambda s, norm, part, x: norm(s.dropout(part(x)) + x)),
+    layer(lambda s, x: (Layer.forward(s, x), None)),
+    changed(lambda s: [norm.__dict__.update(eps=1e-12) for norm in (s.attention_norm, s.feed_forward_norm)]),
 )
 peer("encoder_layer", layer_of_torch)
 fresh(
@@ -356,58 +235,26 @@ fresh(
     (WHOLE, torch.randn(2, 3, 6)),
     (DROPPED, torch.tensor([0.3, -0.8, 1.1]).expand(1, 3000, 3)),
 )
-
-
-def changed(change):
-    """A layer to which something is done when it is made."""
-
-    def __init__(self, attention, feed_forward, hidden_size, dropout):
-        Layer.__init__(self, attention, feed_forward, hidden_size, dropout)
-        change(self)
-
-    return type("Changed", (Layer,), {"__init__": __init__})
-
-
-def layer(forward):
-    return type("Forward", (Layer,), {"forward": forward})
-
-
-def drops(around):
-    """A layer with `around(self, norm, part, x)` in both places."""
-
-    def forward(self, x):
-        x = around(self, self.attention_norm, self.attention, x)
-        return around(self, self.feed_forward_norm, self.feed_forward, x)
-
-    return layer(forward)
-
-
-for name, attempt in {
-    "one_norm_shared": changed(lambda s: s.add_module("feed_forward_norm", s.attention_norm)),
-    "norm_eps": changed(lambda s: s.attention_norm.__dict__.update(eps=s.dropout.p)),
-    "norm_missing": changed(
-        lambda s: [s._modules.pop(norm) for norm in ("attention_norm", "feed_forward_norm")]
+wrong(
+    "encoder_layer",
+    one_norm_shared=changed(lambda s: s.add_module("feed_forward_norm", s.attention_norm)),
+    norm_eps=changed(lambda s: s.attention_norm.__dict__.update(eps=s.dropout.p)),
+    norm_missing=changed(
+        lambda s: [s._modules.pop(part + "_norm") for part in ("attention", "feed_forward")]
     ),
-    "dropout_rate_ignored": changed(lambda s: s.dropout.__dict__.update(p=0.1)),
-    "dropout_in_eval": layer(lambda s, x: Layer.forward(s.train(), x)),
-    "norms_exchanged": layer(
-        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.attention(x))) + s.feed_forward(y))
-    ),
-    "parts_exchanged": layer(
-        lambda s, x: s.attention_norm((y := s.feed_forward_norm(x + s.feed_forward(x))) + s.attention(y))
-    ),
-    "input_read_again": layer(
-        lambda s, x: s.feed_forward_norm(x + s.feed_forward(s.attention_norm(x + s.attention(x))))
-    ),
-    "parts_in_parallel": layer(lambda s, x: s.feed_forward_norm(x + s.attention(x) + s.feed_forward(x))),
-    "part_missing": layer(lambda s, x: s.attention_norm(s.dropout(s.attention(x)) + x)),
-    "norm_order": drops(lambda s, norm, part, x: x + s.dropout(part(norm(x)))),
-    "missing_residual": drops(lambda s, norm, part, x: norm(s.dropout(part(x)))),
-    "something_twice": drops(lambda s, norm, part, x: norm(x + part(part(x) if part is s.attention else x))),
-    "residual_changed": drops(lambda s, norm, part, x: norm(x - s.dropout(part(x)))),
-    "dropout_missing": drops(lambda s, norm, part, x: norm(x + part(x))),
-    "dropout_on_sum": drops(lambda s, norm, part, x: norm(s.dropout(x + part(x)))),
-    "dropout_after_norm": drops(lambda s, norm, part, x: s.dropout(norm(x + part(x)))),
-    "dropout_on_input": drops(lambda s, norm, part, x: norm(x + part(s.dropout(x)))),
-}.items():
-    wrong("encoder_layer", name, attempt)
+    dropout_rate_ignored=changed(lambda s: s.dropout.__dict__.update(p=0.1)),
+    dropout_in_eval=layer(lambda s, x: Layer.forward(s.train(), x)),
+    norms_exchanged=parts(lambda x, a, f, norm, other: norm((y := other(x + a(x))) + f(y))),
+    parts_exchanged=parts(lambda x, a, f, norm, other: norm((y := other(x + f(x))) + a(y))),
+    input_read_again=parts(lambda x, a, f, norm, other: other(x + f(norm(x + a(x))))),
+    parts_in_parallel=parts(lambda x, a, f, norm, other: other(x + a(x) + f(x))),
+    part_missing=parts(lambda x, a, f, norm, other: norm(x + a(x))),
+    norm_order=drops(lambda s, norm, part, x: x + s.dropout(part(norm(x)))),
+    missing_residual=drops(lambda s, norm, part, x: norm(s.dropout(part(x)))),
+    something_twice=drops(lambda s, norm, part, x: norm(x + part(part(x) if part is s.attention else x))),
+    residual_changed=drops(lambda s, norm, part, x: norm(x - s.dropout(part(x)))),
+    dropout_missing=drops(lambda s, norm, part, x: norm(x + part(x))),
+    dropout_on_sum=drops(lambda s, norm, part, x: norm(s.dropout(x + part(x)))),
+    dropout_after_norm=drops(lambda s, norm, part, x: s.dropout(norm(x + part(x)))),
+    dropout_on_input=drops(lambda s, norm, part, x: norm(x + part(s.dropout(x)))),
+)

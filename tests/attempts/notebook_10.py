@@ -10,50 +10,6 @@ from utils.checks.notebook_10 import DRAWS, PATTERNS, mixed
 
 from .tables import fresh, peer, right, wrong
 
-# ----------------------------------------------------------------------------------------------- guesses
-
-
-def guesses_transposed(word_weights):
-    itself = torch.eye(word_weights.shape[-1], dtype=torch.bool)
-    return word_weights.transpose(-2, -1).masked_fill(itself, -1).argmax(dim=-1)
-
-
-def guesses_max(word_weights):
-    copy = word_weights.clone()
-    copy.diagonal(dim1=-2, dim2=-1).fill_(-math.inf)
-    return copy.max(dim=2).indices
-
-
-def guesses_loops(word_weights):
-    layers, heads, words, _ = word_weights.shape
-    found = torch.zeros(layers, heads, words, dtype=torch.long)
-    for layer in range(layers):
-        for head in range(heads):
-            for word in range(words):
-                others = [other for other in range(words) if other != word]
-                found[layer, head, word] = max(others, key=lambda o: word_weights[layer, head, o, word])
-    return found
-
-
-def guesses_sorted(word_weights):
-    order = (word_weights - 9 * torch.eye(word_weights.shape[-1])).argsort(dim=-2, descending=True)
-    return order[:, :, 0, :]
-
-
-def guesses_multiplied(word_weights):
-    away = 1 - torch.eye(word_weights.shape[-1])
-    return torch.einsum("lhqk,qk->lhkq", word_weights, away).argmax(dim=-1)
-
-
-right("guesses", guesses_transposed, guesses_max, guesses_loops, guesses_sorted, guesses_multiplied)
-peer(
-    "guesses",
-    lambda w: torch.from_numpy(np.where(np.eye(w.shape[-1], dtype=bool), -np.inf, w.numpy()).argmax(axis=-2)),
-)
-
-made = torch.rand(3, 2, 2, 5, 5, generator=torch.Generator().manual_seed(0))
-fresh("guesses", *((shares,) for shares in (made + torch.eye(5)).softmax(-1)))
-
 
 def unit(weights):
     return torch.eye(weights.shape[-1], dtype=torch.bool)
@@ -63,47 +19,60 @@ def off_diagonal(weights):
     return weights.masked_fill(unit(weights), -1)
 
 
-def guesses_in_place(word_weights):
-    word_weights.diagonal(dim1=-2, dim2=-1).fill_(-1)
-    return word_weights.argmax(dim=-2)
+def guesses_max(word_weights):
+    copy = word_weights.clone()
+    copy.diagonal(dim1=-2, dim2=-1).fill_(-math.inf)
+    return copy.max(dim=2).indices
+
+
+def guesses_loops(word_weights):
+    found = torch.zeros(word_weights.shape[:-1], dtype=torch.long)
+    for layer, head, word in np.ndindex(*found.shape):
+        others = [other for other in range(found.shape[2]) if other != word]
+        found[layer, head, word] = max(others, key=lambda o: word_weights[layer, head, o, word])
+    return found
+
+
+right(
+    "guesses",
+    guesses_max,
+    guesses_loops,
+    lambda w: w.transpose(-2, -1).masked_fill(unit(w), -1).argmax(dim=-1),
+    lambda w: (w - 9 * torch.eye(w.shape[-1])).argsort(dim=-2, descending=True)[:, :, 0, :],
+    lambda w: torch.einsum("lhqk,qk->lhkq", w, 1 - torch.eye(w.shape[-1])).argmax(dim=-1),
+)
+peer("guesses", lambda w: torch.from_numpy(np.where(unit(w), -np.inf, w.numpy()).argmax(axis=-2)))
+made = torch.rand(3, 2, 2, 5, 5, generator=torch.Generator().manual_seed(0))
+fresh("guesses", *((shares,) for shares in (made + torch.eye(5)).softmax(-1)))
 
 
 def itself_cut_out(weights):
-    """The place in a column that lacks one entry."""
     columns = range(weights.shape[-1])
     others = [[row for row in columns if row != column] for column in columns]
     return torch.stack([weights[..., others[column], column].argmax(-1) for column in columns], -1)
 
 
-def guesses_of_first_head(word_weights):
-    others = word_weights.clone()
-    others[0, 0].fill_diagonal_(-1.0)
-    return others.argmax(dim=-2)
-
-
-for misconception, attempt in {
-    "wrong_direction": lambda w: off_diagonal(w).max(dim=3).indices,
-    "itself_left_in": lambda w: w.mT.max(dim=-1).indices,
-    "always_itself": lambda w: w.masked_fill(unit(w), 1).argmax(dim=-2),
-    "wrong_axis": lambda w: off_diagonal(w).max(dim=1).indices,
-    "second_best": lambda w: w.argsort(dim=-2, descending=True)[:, :, 1],
-    "words_from_one": lambda w: guesses_max(w) + 1,
-    "weakest_instead": lambda w: w.mT.min(dim=-1).indices,
-    "mean_over_heads": lambda w: off_diagonal(w.mean(1)).argmax(-2),
-    "itself_made_smaller": lambda w: (w - 0.1 * unit(w)).argmax(-2),
-    "neighbour": lambda w: (torch.arange(w.shape[-1]) - 1).expand(w.shape[:-1]),
-    "one_side_only": lambda w: (w * torch.ones_like(w).tril(-1)).argmax(-2),
-    "both_directions": lambda w: off_diagonal((w + w.mT) / 2).argmax(-2),
-    "most_looked_at": lambda w: (w - w * unit(w)).sum(-2).argmax(-1),
-    "places_shifted": itself_cut_out,
-    "other_diagonal": lambda w: w.masked_fill(torch.eye(*w.shape[:2]).bool()[..., None, None], -1).argmax(-2),
-    "diagonal_of_one_head": guesses_of_first_head,
-    "one_diagonal_through_all": lambda w: w.clone().fill_diagonal_(0).argmax(-2),
-    "changes_its_input": guesses_in_place,
-}.items():
-    wrong("guesses", misconception, attempt)
-
-# ----------------------------------------------------------------------------------------- a head held out
+wrong(
+    "guesses",
+    wrong_direction=lambda w: off_diagonal(w).max(dim=3).indices,
+    itself_left_in=lambda w: w.mT.max(dim=-1).indices,
+    always_itself=lambda w: w.masked_fill(unit(w), 1).argmax(dim=-2),
+    wrong_axis=lambda w: off_diagonal(w).max(dim=1).indices,
+    second_best=lambda w: w.argsort(dim=-2, descending=True)[:, :, 1],
+    words_from_one=lambda w: guesses_max(w) + 1,
+    weakest_instead=lambda w: w.mT.min(dim=-1).indices,
+    mean_over_heads=lambda w: off_diagonal(w.mean(1)).argmax(-2),
+    itself_made_smaller=lambda w: (w - 0.1 * unit(w)).argmax(-2),
+    neighbour=lambda w: (torch.arange(w.shape[-1]) - 1).expand(w.shape[:-1]),
+    one_side_only=lambda w: (w * torch.ones_like(w).tril(-1)).argmax(-2),
+    both_directions=lambda w: off_diagonal((w + w.mT) / 2).argmax(-2),
+    most_looked_at=lambda w: (w - w * unit(w)).sum(-2).argmax(-1),
+    places_shifted=itself_cut_out,
+    other_diagonal=lambda w: w.masked_fill(torch.eye(*w.shape[:2]).bool()[..., None, None], -1).argmax(-2),
+    diagonal_of_one_head=lambda w: w.argmax(-2).index_put([torch.tensor(0)] * 2, guesses_max(w)[0, 0]),
+    one_diagonal_through_all=lambda w: w.clone().fill_diagonal_(0).argmax(-2),
+    changes_its_input=lambda w: (w.diagonal(dim1=-2, dim2=-1).fill_(-1), w.argmax(dim=-2))[1],
+)
 
 
 def best_numpy(hits, chooses):
@@ -112,19 +81,12 @@ def best_numpy(hits, chooses):
     return layer, head, hits[~chooses, layer, head].mean()
 
 
-def best_divmod(hits, chooses):
-    layer, head = divmod(hits[chooses].sum(axis=0).argmax(), hits.shape[-1])
-    scored = hits[np.logical_not(chooses)][:, layer, head]
-    return int(layer), int(head), scored.sum() / len(scored)
-
-
 def best_loops(hits, chooses):
     best, most = None, -1
-    for layer in range(hits.shape[1]):
-        for head in range(hits.shape[2]):
-            found = sum(bool(hits[pair, layer, head]) for pair in range(len(hits)) if chooses[pair])
-            if found > most:
-                best, most = (layer, head), found
+    for layer, head in np.ndindex(hits.shape[1:]):
+        found = sum(bool(hits[pair, layer, head]) for pair in range(len(hits)) if chooses[pair])
+        if found > most:
+            best, most = (layer, head), found
     others = [hits[pair, best[0], best[1]] for pair in range(len(hits)) if not chooses[pair]]
     return *best, sum(others) / len(others)
 
@@ -142,7 +104,7 @@ def best_flat(hits, chooses):
     return (place // hits.shape[2], place % hits.shape[2]), np.average(flat[:, place], weights=1 - chooses)
 
 
-right("held_out_best", best_numpy, best_divmod, best_loops, best_torch, best_flat)
+right("held_out_best", best_numpy, best_loops, best_torch, best_flat)
 BY_HAND = {17: (0, 2, 2 / 8), 16: (2, 0, 3 / 10), 15: (0, 1, 1 / 8)}  # of so many pairs
 peer("held_out_best", lambda hits, chooses: BY_HAND[len(hits)])
 rng = np.random.default_rng(2)
@@ -150,8 +112,6 @@ fresh("held_out_best", *((rng.random((40, 3, 4)) < 0.6, rng.random(40) < share) 
 
 
 def best_and(share_of):
-    """The right head, with `share_of(hits of this head, chooses)`."""
-
     def attempt(hits, chooses):
         layer, head, _ = best_numpy(hits, chooses)
         return int(layer), int(head), float(share_of(hits[:, layer, head], chooses))
@@ -159,58 +119,52 @@ def best_and(share_of):
     return attempt
 
 
-def best_by(choose):
-    """Another head, from its table of shares."""
-
+def best_of(choose):
     def attempt(hits, chooses):
-        layer, head = map(int, choose(hits[chooses].mean(0)))
+        layer, head = map(int, choose(hits, chooses))
         return layer, head, hits[~chooses][:, layer, head].mean()
 
     return attempt
 
 
+def best_by(choose):
+    return best_of(lambda hits, chooses: choose(hits[chooses].mean(0)))
+
+
 def best_named(name):
-    """The right numbers, told in another way: `name(layer, head, share, number of heads)`."""
     return lambda hits, chooses: name(*map(float, best_numpy(hits, chooses)), hits.shape[2])
 
 
-for misconception, attempt in {
-    "same_half": lambda hits, chooses: best_and(lambda of_head, _: hits[chooses].mean(0).max())(
-        hits, chooses
+wrong(
+    "held_out_best",
+    same_half=best_and(lambda hits, chooses: hits[chooses].mean()),
+    halves_exchanged=lambda hits, chooses: best_loops(hits, np.logical_not(chooses)),
+    all_choose=best_of(lambda hits, chooses: divmod(hits.sum(0).argmax(), hits.shape[2])),
+    scored_on_all=best_and(lambda hits, chooses: hits.mean()),
+    counts_instead_of_share=best_and(lambda hits, chooses: hits[~chooses].sum() / len(hits)),
+    share_of_other_heads=lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
+    weakest_instead=best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
+    divided_by_layers=lambda hits, chooses: (
+        *divmod(hits[chooses].mean(axis=0).argmax(), hits.shape[1]),
+        best_numpy(hits, chooses)[2],
     ),
-    "halves_exchanged": lambda hits, chooses: best_loops(hits, np.logical_not(chooses)),
-    "all_choose": lambda hits, chooses: (
-        *divmod(hits.sum(0).argmax(), hits.shape[2]),
-        hits[~chooses].reshape((~chooses).sum(), -1)[:, hits.sum(0).argmax()].mean(),
-    ),
-    "scored_on_all": best_and(lambda hits, chooses: hits.mean()),
-    "counts_instead_of_share": best_and(lambda hits, chooses: hits[~chooses].sum() / len(hits)),
-    "share_of_other_heads": lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
-    "weakest_instead": best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
-    "divided_by_layers": lambda hits, chooses: (
-        *divmod(place := hits[chooses].mean(axis=0).argmax(), hits.shape[1]),
-        hits[~chooses].reshape(sum(~chooses), -1)[:, place].mean(),
-    ),
-    "flat_index": best_named(lambda layer, head, share, heads: (0, layer * heads + head, share)),
-    "counted_from_one": best_named(lambda layer, head, share, heads: (layer + 1, head + 1, share)),
-    "layer_and_head_swapped": best_named(lambda layer, head, share, heads: (head, layer, share)),
-    "parts_in_another_order": best_named(lambda layer, head, share, heads: (share, layer, head)),
-    "one_number_twice": best_named(lambda layer, head, share, heads: (layer, layer, share)),
-    "one_layer_only": best_by(lambda table: (len(table) - 1, table[-1].argmax())),
-    "layer_and_head_apart": best_by(lambda table: (table.mean(1).argmax(), table.mean(0).argmax())),
-    "second_best": best_by(lambda table: np.argwhere(table == np.sort(table, axis=None)[-2])[0]),
-    "share_as_percent": best_and(lambda hits, chooses: 100 * hits[~chooses].mean()),
-    "share_of_misses": best_and(lambda hits, chooses: (~hits[~chooses]).mean()),
-    "difference_of_halves": best_and(lambda hits, chooses: hits[~chooses].mean() - hits[chooses].mean()),
-    "mean_of_halves": best_and(lambda hits, chooses: (hits[~chooses].mean() + hits[chooses].mean()) / 2),
-    "truth_used_as_place": best_and(lambda hits, chooses: hits[-chooses.astype(int)].mean()),
-    "minus_before_truth": best_and(lambda hits, chooses: hits[-chooses].mean()),
-    "halves_by_place": lambda hits, chooses: best_numpy(hits, np.arange(len(hits)) < chooses.sum()),
-    "mean_of_nothing": best_and(lambda hits, chooses: hits[chooses == 2].sum() / np.float64(0)),
-}.items():
-    wrong("held_out_best", misconception, attempt)
-
-# --------------------------------------------------------------------------------------- a paired interval
+    flat_index=best_named(lambda layer, head, share, heads: (0, layer * heads + head, share)),
+    counted_from_one=best_named(lambda layer, head, share, heads: (layer + 1, head + 1, share)),
+    layer_and_head_swapped=best_named(lambda layer, head, share, heads: (head, layer, share)),
+    parts_in_another_order=best_named(lambda layer, head, share, heads: (share, layer, head)),
+    one_number_twice=best_named(lambda layer, head, share, heads: (layer, layer, share)),
+    one_layer_only=best_by(lambda table: (len(table) - 1, table[-1].argmax())),
+    layer_and_head_apart=best_by(lambda table: (table.mean(1).argmax(), table.mean(0).argmax())),
+    second_best=best_by(lambda table: np.argwhere(table == np.sort(table, axis=None)[-2])[0]),
+    share_as_percent=best_and(lambda hits, chooses: 100 * hits[~chooses].mean()),
+    share_of_misses=best_and(lambda hits, chooses: (~hits[~chooses]).mean()),
+    difference_of_halves=best_and(lambda hits, chooses: hits[~chooses].mean() - hits[chooses].mean()),
+    mean_of_halves=best_and(lambda hits, chooses: (hits[~chooses].mean() + hits[chooses].mean()) / 2),
+    truth_used_as_place=best_and(lambda hits, chooses: hits[-chooses.astype(int)].mean()),
+    minus_before_truth=best_and(lambda hits, chooses: hits[-chooses].mean()),
+    halves_by_place=lambda hits, chooses: best_numpy(hits, np.arange(len(hits)) < chooses.sum()),
+    mean_of_nothing=best_and(lambda hits, chooses: hits[chooses == 2].sum() / np.float64(0)),
+)
 
 
 def interval_counts(head_hits, rule_hits, pattern, draws):
@@ -243,16 +197,7 @@ def interval_torch(head_hits, rule_hits, pattern, draws):
     return difference.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64))
 
 
-def interval_percentile(head_hits, rule_hits, pattern, draws):
-    rows = [(head_hits[pattern == place].sum(), rule_hits[pattern == place].sum(), (pattern == place).sum())
-            for place in np.unique(pattern)]  # fmt: skip
-    rows = np.array(rows)
-    drawn = rows[np.random.choice(len(rows), size=(draws, len(rows)))].sum(axis=1)
-    return np.percentile((drawn[:, 0] - drawn[:, 1]) / drawn[:, 2], (2.5, 97.5)).tolist()
-
-
 def interval_times(head_hits, rule_hits, pattern, draws):
-    """How often each pattern is drawn is multinomial."""
     places, group = np.unique(pattern, return_inverse=True)
     times = np.random.default_rng(3).multinomial(len(places), [1 / len(places)] * len(places), size=draws)
     weight = times[:, group]
@@ -261,11 +206,17 @@ def interval_times(head_hits, rule_hits, pattern, draws):
     return found[cut], found[-cut - 1]
 
 
-right("paired_interval", interval_counts, interval_loops, interval_torch, interval_percentile, interval_times)
+def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7):
+    def attempt(head_hits, rule_hits, pattern, draws):
+        table = np.array([[hits[pattern == name].sum() for hits in (head_hits, rule_hits, pattern > -1)]
+                          for name in np.unique(pattern)])  # fmt: skip
+        drawn = np.random.default_rng(seed).choice(len(table), (draws, len(table)))
+        return np.percentile(statistic(*table[drawn].sum(axis=1).T), cut)
+
+    return attempt
 
 
 def interval_slow(head_hits, rule_hits, pattern, draws):
-    """Searches the pairs of a pattern again in each draw."""
     names, ends = np.unique(pattern), []
     for _ in range(draws):
         rows = []
@@ -276,7 +227,6 @@ def interval_slow(head_hits, rule_hits, pattern, draws):
 
 
 def exact_interval(head_hits, rule_hits, pattern, draws):
-    """Adds up the chances of all sums that so many patterns can have, one drawn pattern after the other."""
     patterns = [(pattern == name).nonzero()[0] for name in np.unique(pattern)]
     patterns = [(len(rows), int(head_hits[rows].sum()) - int(rule_hits[rows].sum())) for rows in patterns]
     chances = {(0, 0): 1.0}
@@ -291,37 +241,21 @@ def exact_interval(head_hits, rule_hits, pattern, draws):
     return tuple(shares[place][0] for place in np.searchsorted(below, [0.025, 0.975]))
 
 
-right("paired_interval", interval_slow)
+right("paired_interval", interval_counts, interval_loops, interval_torch, interval_times, interval_slow)
+right("paired_interval", interval_with())
 peer("paired_interval", exact_interval)
-fresh(
-    "paired_interval",
-    *(mixed(kinds, DRAWS) for kinds in ([(3, 1, 0)] * 5 + [(2, 2, 0)] * 5, PATTERNS[0][::-1])),
-)
+KINDS = [(3, 1, 0)] * 5 + [(2, 2, 0)] * 5
+fresh("paired_interval", *(mixed(kinds, DRAWS) for kinds in (KINDS, PATTERNS[0][::-1])))
 
 
 def drawn_apart(head_hits, rule_hits, pattern, draws):
-    """Head and rule get an interval each."""
     nothing = np.zeros_like(rule_hits)
     low, high = interval_counts(head_hits, nothing, pattern, draws)
     least, most = interval_counts(rule_hits, nothing, pattern, draws)
     return low - most, high - least
 
 
-def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7):
-    """From a statistic of right answers of the head, of the rule, and pairs, in each draw of patterns."""
-
-    def attempt(head_hits, rule_hits, pattern, draws):
-        table = np.array([[hits[pattern == name].sum() for hits in (head_hits, rule_hits, pattern > -1)]
-                          for name in np.unique(pattern)])  # fmt: skip
-        drawn = np.random.default_rng(seed).choice(len(table), (draws, len(table)))
-        return np.percentile(statistic(*table[drawn].sum(axis=1).T), cut)
-
-    return attempt
-
-
 def of_others(places, how_many):
-    """Draw from other places than the patterns, or another number of them: functions of the numbers."""
-
     def attempt(head_hits, rule_hits, pattern, draws):
         ahead, pairs = np.bincount(pattern, head_hits * 1.0 - rule_hits), np.bincount(pattern)
         from_these = places(pattern)
@@ -331,20 +265,9 @@ def of_others(places, how_many):
     return attempt
 
 
-def count(pattern):
-    return len(np.unique(pattern))
-
-
 def of_means(head_hits, rule_hits, pattern, draws):
-    lead = head_hits * 1 - rule_hits
-    means = [lead[pattern == name].mean() for name in np.unique(pattern)]
-    found = np.random.default_rng(4).choice(means, size=(draws, len(means))).mean(axis=1)
-    return np.quantile(found, [0.025, 0.975])
-
-
-def of_pairs(head_hits, rule_hits, pattern, draws):
-    rows = np.random.default_rng(5).integers(len(pattern), size=(draws, len(pattern)))
-    return np.quantile(head_hits[rows].mean(axis=1) - rule_hits[rows].mean(axis=1), [0.025, 0.975])
+    names, lead = np.unique(pattern), head_hits * 1 - rule_hits
+    return interval_times(np.array([lead[pattern == name].mean() for name in names]), 0, names, draws)
 
 
 def drawn_once(head_hits, rule_hits, pattern, draws):
@@ -361,32 +284,27 @@ def by_deviation(head_hits, rule_hits, pattern, draws):
     return shares.mean() - 2 * shares.std(), shares.mean() + 2 * shares.std()
 
 
-for misconception, attempt in {
-    "draws_pairs": of_pairs,
-    "sign_lost": lambda head, rule, *given: interval_counts(head ^ rule, head & ~head, *given),
-    "true_minus_false": lambda head_hits, rule_hits, *_: head_hits - rule_hits,
-    "rule_taken_as_fixed": lambda head, rule, *given: np.subtract(
-        interval_times(head, rule & False, *given), rule.mean()
-    ),
-    "rule_left_out": lambda head, rule, *given: interval_torch(head, rule & False, *given),
-    "drawn_apart": drawn_apart,
-    "rule_minus_head": lambda head, rule, *given: interval_counts(rule, head, *given),
-    "high_before_low": lambda *given: interval_torch(*given).flip(0),
-    "patterns_weigh_the_same": of_means,
-    "ends_are_equal": lambda head, rule, pattern, draws: interval_percentile(head, rule, pattern, 1),
-    "other_share_cut_off": interval_with(cut=(2, 98)),
-    "ends_by_deviation": by_deviation,
-    "interval_as_percent": lambda *given: tuple(100 * end for end in interval_counts(*given)),
-    "sums_not_shares": interval_with(lambda head, rule, pairs: head - rule),
-    "ratio_not_difference": interval_with(lambda head, rule, pairs: head / rule.clip(0.01)),
-    "one_end_only": lambda head, rule, *given: (
-        interval_times(head, rule, *given)[0],
-        head.mean() - rule.mean(),
-    ),
-    "drawn_once_each": drawn_once,
-    "other_number_drawn": of_others(np.unique, len),
-    "large_patterns_drawn_more": of_others(lambda pattern: pattern, len),
-    "gaps_are_drawn": of_others(lambda pattern: pattern.max() + 1, lambda pattern: pattern.max() + 1),
-    "other_number_of_parts": lambda *given: interval_counts(*given)[0],
-}.items():
-    wrong("paired_interval", misconception, attempt)
+wrong(
+    "paired_interval",
+    draws_pairs=lambda head, rule, pattern, n: interval_times(head, rule, np.arange(len(pattern)), n),
+    sign_lost=lambda head, rule, *given: interval_counts(head ^ rule, head & ~head, *given),
+    true_minus_false=lambda head_hits, rule_hits, *_: head_hits - rule_hits,
+    rule_taken_as_fixed=lambda h, r, *given: np.subtract(interval_times(h, 0, *given), r.mean()),
+    rule_left_out=lambda head, rule, *given: interval_torch(head, rule & False, *given),
+    drawn_apart=drawn_apart,
+    rule_minus_head=lambda head, rule, *given: interval_counts(rule, head, *given),
+    high_before_low=lambda *given: interval_torch(*given).flip(0),
+    patterns_weigh_the_same=of_means,
+    ends_are_equal=lambda head, rule, pattern, draws: interval_loops(head, rule, pattern, 1),
+    other_share_cut_off=interval_with(cut=(2, 98)),
+    ends_by_deviation=by_deviation,
+    interval_as_percent=lambda *given: tuple(100 * end for end in interval_counts(*given)),
+    sums_not_shares=interval_with(lambda head, rule, pairs: head - rule),
+    ratio_not_difference=interval_with(lambda head, rule, pairs: head / rule.clip(0.01)),
+    one_end_only=lambda h, r, *given: (interval_times(h, r, *given)[0], h.mean() - r.mean()),
+    drawn_once_each=drawn_once,
+    other_number_drawn=of_others(np.unique, len),
+    large_patterns_drawn_more=of_others(lambda pattern: pattern, len),
+    gaps_are_drawn=of_others(lambda pattern: pattern.max() + 1, lambda pattern: pattern.max() + 1),
+    other_number_of_parts=lambda *given: interval_counts(*given)[0],
+)

@@ -2,6 +2,7 @@
 
 import bisect
 import math
+import operator
 
 import numpy as np
 import torch
@@ -12,8 +13,6 @@ from utils.checks.notebook_11 import behind
 from utils.checks.shared import made_numbers
 
 from .tables import fresh, peer, right, wrong
-
-# ------------------------------------------------------------------------------------- operations of a layer
 
 
 def flops_terms(seq_len, hidden_size, intermediate_size, num_heads, num_kv_heads):
@@ -28,15 +27,6 @@ def flops_products(n, d, d_ff, h, g):
     return sum(2 * a * b * c for a, b, c in products)
 
 
-def flops_saved(n, d, d_ff, h, g):
-    """All of it, less what shared keys and values save."""
-    return 8 * n * d**2 + 4 * n**2 * d + 4 * n * d * d_ff - 4 * n * d * (h - g) * (d // h)
-
-
-def flops_factored(n, d, d_ff, h, g):
-    return 4 * n * d * (d + d * g / h + n + d_ff)
-
-
 def flops_heads(n, d, d_ff, h, g):
     total, head_dim = 0, d // h
     for head in range(h):
@@ -47,11 +37,17 @@ def flops_heads(n, d, d_ff, h, g):
     return torch.tensor(total + 2 * (2 * n * d * d_ff))
 
 
-right("layer_flops", flops_terms, flops_products, flops_saved, flops_factored, flops_heads)
+right(
+    "layer_flops",
+    flops_terms,
+    flops_products,
+    flops_heads,
+    lambda n, d, f, h, g: 8 * n * d**2 + 4 * n**2 * d + 4 * n * d * f - 4 * n * d * (h - g) * (d // h),
+    lambda n, d, f, h, g: 4 * n * d * (d + d * g / h + n + f),
+)
 
 
 def counted_flops(n, d, d_ff, heads, kv_heads):
-    """PyTorch's counter, on tensors without numbers."""
     kv, head_dim = kv_heads * (d // heads), d // heads
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         for before, after in [(d, d), (d, kv), (d, kv), (d, d), (d, d_ff), (d_ff, d)]:
@@ -66,8 +62,6 @@ fresh("layer_flops", (9, 40, 70, 10, 5), (3, 8, 5, 4, 1), (100, 6, 6, 3, 3))
 
 
 def flops_like(query=1, output=1, table=4, inner=4, keys=2, kv=lambda d, h, g: d // h * g):
-    """Count the widths of the projections, and the factors of the two other parts, in this way."""
-
     def attempt(n, d, d_ff, h, g):
         projections = 2 * n * d * (d * (query + output) + keys * kv(d, h, g))
         return projections + table * n * n * d + inner * n * d * d_ff
@@ -75,40 +69,36 @@ def flops_like(query=1, output=1, table=4, inner=4, keys=2, kv=lambda d, h, g: d
     return attempt
 
 
-for misconception, attempt in {
-    "groups_ignored": lambda n, d, f, h, g: flops_terms(n, d, f, h, h),
-    "table_shrunk": lambda n, d, f, h, g: flops_like(table=4 * g / h)(n, d, f, h, g),
-    "query_or_output_shrunk": lambda n, d, f, h, g: flops_like(query=g / h)(n, d, f, h, g),
-    "values_not_shared": lambda n, d, f, h, g: flops_like(keys=1)(n, d, f, h, g) + 2 * n * d * d,
-    "keys_or_values_forgotten": flops_like(keys=1),
-    "group_size_as_number": flops_like(kv=lambda d, h, g: g),
-    "multiply_add_as_one": lambda *sizes: flops_terms(*sizes) // 2,
-    "one_head_of_keys": flops_like(kv=lambda d, h, g: d // h),
-    "rounded_to_zero": flops_like(kv=lambda d, h, g: g // h * d),
-    "heads_exchanged": lambda n, d, f, h, g: flops_terms(n, d, f, g, h),
-    "one_product_with_the_table": flops_like(table=2),
-    "table_for_each_head": lambda n, d, f, h, g: (
-        sum(4 * n * n * d for _ in range(h)) + flops_like(table=0)(n, d, f, h, g)
-    ),
-    "table_without_width": lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
-    "no_table": flops_like(table=0),
-    "table_without_square": lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
-    "table_counted_otherwise": flops_like(table=8),
-    "feed_forward_counted_otherwise": flops_like(inner=6),
-    "projections_counted_otherwise": flops_like(query=2, output=2),
-    "all_counted_several_times": lambda *sizes: 3 * flops_terms(*sizes),
-    "more_than_products": lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + 5 * h * n * n,
-    "parameters_counted": lambda n, d, f, h, g: 2 * d * d + 2 * d * (d // h * g) + 2 * d * f,
-    "unit_changed": lambda *sizes: flops_terms(*sizes) / 1e9,
-    "one_product_of_feed_forward": flops_like(inner=2),
-    "no_feed_forward": flops_like(inner=0),
-    "output_projection_forgotten": flops_like(output=0),
-    "nan_everywhere": lambda *sizes: flops_terms(*sizes) * math.nan,
-    "several_numbers": lambda n, d, f, h, g: (flops_like(inner=0)(n, d, f, h, g), 4 * n * d * f),
-}.items():
-    wrong("layer_flops", misconception, attempt)
-
-# ------------------------------------------------------------------------------------- softmax in passing
+wrong(
+    "layer_flops",
+    groups_ignored=lambda n, d, f, h, g: flops_terms(n, d, f, h, h),
+    table_shrunk=lambda n, d, f, h, g: flops_like(table=4 * g / h)(n, d, f, h, g),
+    query_or_output_shrunk=lambda n, d, f, h, g: flops_like(query=g / h)(n, d, f, h, g),
+    values_not_shared=lambda n, d, f, h, g: flops_like(keys=1)(n, d, f, h, g) + 2 * n * d * d,
+    keys_or_values_forgotten=flops_like(keys=1),
+    group_size_as_number=flops_like(kv=lambda d, h, g: g),
+    multiply_add_as_one=lambda *sizes: flops_terms(*sizes) // 2,
+    one_head_of_keys=flops_like(kv=lambda d, h, g: d // h),
+    rounded_to_zero=flops_like(kv=lambda d, h, g: g // h * d),
+    heads_exchanged=lambda n, d, f, h, g: flops_terms(n, d, f, g, h),
+    one_product_with_the_table=flops_like(table=2),
+    table_for_each_head=lambda n, d, f, h, g: flops_like(table=sum([4] * h))(n, d, f, h, g),
+    table_without_width=lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
+    no_table=flops_like(table=0),
+    table_without_square=lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
+    table_counted_otherwise=flops_like(table=8),
+    feed_forward_counted_otherwise=flops_like(inner=6),
+    projections_counted_otherwise=flops_like(query=2, output=2),
+    all_counted_several_times=lambda *sizes: 3 * flops_terms(*sizes),
+    more_than_products=lambda n, d, f, h, g: flops_terms(n, d, f, h, g) + 5 * h * n * n,
+    parameters_counted=lambda n, d, f, h, g: 2 * d * d + 2 * d * (d // h * g) + 2 * d * f,
+    unit_changed=lambda *sizes: flops_terms(*sizes) / 1e9,
+    one_product_of_feed_forward=flops_like(inner=2),
+    no_feed_forward=flops_like(inner=0),
+    output_projection_forgotten=flops_like(output=0),
+    nan_everywhere=lambda *sizes: flops_terms(*sizes) * math.nan,
+    several_numbers=lambda n, d, f, h, g: (flops_like(inner=0)(n, d, f, h, g), 4 * n * d * f),
+)
 
 
 def step_lines(top, total, output, scores, value):
@@ -118,16 +108,12 @@ def step_lines(top, total, output, scores, value):
 
 
 def step_cat(top, total, output, scores, value):
-    """The old part is one more key, with the score `top` and what was summed."""
     both = torch.cat([top, scores], dim=-1)
     new_top = both.max(dim=-1, keepdim=True).values
     weights = torch.exp(both - new_top)
     old, new = weights[..., :1], weights[..., 1:]
-    return [
-        new_top,
-        old * total + new.sum(-1, keepdim=True),
-        old * output + torch.einsum("...qk,...kd->...qd", new, value),
-    ]
+    total = old * total + new.sum(-1, keepdim=True)
+    return [new_top, total, old * output + torch.einsum("...qk,...kd->...qd", new, value)]
 
 
 def step_one_by_one(top, total, output, scores, value):
@@ -145,11 +131,9 @@ def step_two_cases(top, total, output, scores, value):
     tile = (scores - tile_top).exp()
     tile_total, tile_output = tile.sum(-1, keepdim=True), tile @ value
     up, down = (tile_top - top).clamp(min=0), (top - tile_top).clamp(min=0)
-    return (
-        torch.maximum(top, tile_top),
-        total * (-up).exp() + tile_total * (-down).exp(),
-        output * (-up).exp() + tile_output * (-down).exp(),
-    )
+    total = total * (-up).exp() + tile_total * (-down).exp()
+    output = output * (-up).exp() + tile_output * (-down).exp()
+    return torch.maximum(top, tile_top), total, output
 
 
 def step_double(top, total, output, scores, value):
@@ -164,7 +148,6 @@ right("online_step", step_lines, step_cat, step_one_by_one, step_two_cases, step
 
 
 def step_by_hand(top, total, output, scores, value):
-    """What the old parts stand for is one key with the score `top + log(total)`; the library sums up the rest."""
     seen = total > 0
     old = torch.where(seen, top + total.log(), -torch.inf)
     every = torch.cat([old, scores], dim=-1)
@@ -182,85 +165,52 @@ state = [part.float() for part in behind(parts[0][:, :1], parts[1][:1])]
 fresh("online_step", (*state, parts[0][:, 1:], parts[1][1:]), (*(3 * part for part in state), *parts))
 
 
-def step_like(sums=True, outputs=True, new_top=None, weigh=None, old=1, last=lambda *parts: parts, turned=1):
-    """The usual step, in which something is changed."""
-
+def step_like(
+    sums=1, outputs=1, new_top=None, weigh=None, old=1, last=lambda *parts: parts[:3], add=torch.sum
+):
     def attempt(top, total, output, scores, value):
         new = torch.maximum(top, scores.amax(-1, keepdim=True)) if new_top is None else new_top(top, scores)
-        factor = torch.exp(turned * (top - new))
+        factor = torch.exp(top - new)
         weights = torch.exp(scores - new) if weigh is None else weigh(scores, new, top)
-        total = old * (total * factor if sums else total) + weights.sum(-1, keepdim=True)
-        output = old * (output * factor if outputs else output) + weights @ value
-        return last(new, total, output)
+        total = old * (total * factor**sums) + add(weights, -1, keepdim=True)
+        return last(new, total, old * (output * factor**outputs) + weights @ value, factor)
 
     return attempt
 
 
-def step_in_place(top, total, output, scores, value):
-    new = torch.maximum(top, scores.amax(-1, keepdim=True))
-    weights = (scores - new).exp()
-    total *= (top - new).exp()
-    output *= (top - new).exp()
-    return new, total + weights.sum(-1, keepdim=True), output + weights @ value
-
-
-def step_shrinks_all(top, total, output, scores, value):
-    new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
-    shrink, weights = (top - new_top).exp(), (scores - new_top).exp()
-    return new_top, (total + weights.sum(-1, keepdim=True)) * shrink, (output + weights @ value) * shrink
-
-
 def step_with_powers_of_two(top, total, output, scores, value):
-    new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
-    shrink, weights = 2 ** (top - new_top), 2 ** (scores - new_top)
-    return new_top, total * shrink + weights.sum(-1, keepdim=True), output * shrink + weights @ value
+    new_top, *rest = step_lines(top * math.log(2), total, output, scores * math.log(2), value)
+    return new_top / math.log(2), *rest
 
 
-def step_shrinks_twice(top, total, output, scores, value):
-    new_top, new_total, new_output = step_lines(top, total, output, scores, value)
-    shrink = (top - new_top).exp()
-    return new_top, new_total, new_output - output * shrink + output * shrink**2
-
-
-def step_averages(top, total, output, scores, value):
-    new_top, _, new_output = step_lines(top, total, output, scores, value)
-    mean = (scores - new_top).exp().mean(-1, keepdim=True)
-    return new_top, total * (top - new_top).exp() + mean, new_output
-
-
-for misconception, attempt in {
-    "output_not_shrunk": step_like(outputs=False),
-    "total_not_shrunk": step_like(sums=False),
-    "nothing_shrunk": step_like(False, False),
-    "shrink_turned_round": step_like(turned=-1),
-    "top_not_updated": lambda top, *rest: (top, *step_lines(top, *rest)[1:]),
-    "old_maximum": step_like(new_top=lambda top, s: top),
-    "maximum_of_the_tile": step_like(new_top=lambda top, s: s.max(-1, keepdim=True).values),
-    "old_parts_forgotten": step_like(old=0),
-    "divided_too_early": step_like(last=lambda top, total, output: (top, total, output.div(total))),
-    "no_maximum": step_like(False, False, weigh=lambda s, new, top: s.exp()),
-    "one_maximum_for_all": step_like(new_top=lambda top, s: torch.maximum(top, s.max())),
-    "minimum_instead": step_like(new_top=lambda top, s: torch.minimum(top, s.min(-1, keepdim=True).values)),
-    "sum_of_maxima": lambda top, t, o, s, v: (top + s.max(-1, True)[0], *step_lines(top, t, o, s, v)[1:]),
-    "new_part_shrunk_too": step_shrinks_all,
-    "new_part_forgotten": step_like(weigh=lambda s, new, top: torch.zeros_like(s)),
-    "other_base": step_with_powers_of_two,
-    "mean_not_sum": step_averages,
-    "shrunk_by_the_sum": step_shrinks_twice,
-    "order_of_parts": lambda *given: step_lines(*given)[::-1],
-    "softmax_of_the_tile": step_like(weigh=lambda s, new, top: F.softmax(s, dim=-1)),
-    "scores_scaled_again": lambda t, total, output, s, v: step_lines(
-        t, total, output, s / v.shape[-1] ** 0.5, v
-    ),
-    "changes_its_input": step_in_place,
-}.items():
-    wrong("online_step", misconception, attempt)
-
-# ------------------------------------------------------------------------------------- how long a text fits
+wrong(
+    "online_step",
+    output_not_shrunk=step_like(outputs=0),
+    total_not_shrunk=step_like(sums=0),
+    nothing_shrunk=step_like(0, 0),
+    shrink_turned_round=step_like(-1, -1),
+    top_not_updated=lambda top, *rest: (top, *step_lines(top, *rest)[1:]),
+    old_maximum=step_like(new_top=lambda top, s: top),
+    maximum_of_the_tile=step_like(new_top=lambda top, s: s.max(-1, keepdim=True).values),
+    old_parts_forgotten=step_like(old=0),
+    divided_too_early=step_like(last=lambda top, total, output, _: (top, total, output.div(total))),
+    no_maximum=step_like(0, 0, weigh=lambda s, new, top: s.exp()),
+    one_maximum_for_all=step_like(new_top=lambda top, s: torch.maximum(top, s.max())),
+    minimum_instead=step_like(new_top=lambda top, s: torch.minimum(top, s.min(-1, keepdim=True).values)),
+    sum_of_maxima=lambda top, t, o, s, v: (top + s.max(-1, True)[0], *step_lines(top, t, o, s, v)[1:]),
+    new_part_shrunk_too=step_like(0, 0, last=lambda new, total, output, f: (new, total * f, output * f)),
+    new_part_forgotten=step_like(weigh=lambda s, new, top: torch.zeros_like(s)),
+    other_base=step_with_powers_of_two,
+    mean_not_sum=step_like(add=torch.mean),
+    shrunk_by_the_sum=step_like(outputs=2),
+    order_of_parts=lambda *given: step_lines(*given)[::-1],
+    softmax_of_the_tile=step_like(weigh=lambda s, new, top: F.softmax(s, dim=-1)),
+    scores_scaled_again=lambda *given: step_lines(*given[:3], given[3] / given[4].shape[-1] ** 0.5, given[4]),
+    changes_its_input=lambda top, total, *rest: (step_lines(top, total, *rest), total.add_(1))[0],
+)
 
 
 def longest_of_two(free_bytes, token_bytes, full_layers, window_layers, window):
-    """Of the two lengths, with and without full windows, the larger one holds."""
     growing = free_bytes // (token_bytes * (full_layers + window_layers))
     left = free_bytes - token_bytes * window_layers * window
     if full_layers:
@@ -269,7 +219,6 @@ def longest_of_two(free_bytes, token_bytes, full_layers, window_layers, window):
 
 
 def longest_counted(free_bytes, token_bytes, full_layers, window_layers, window):
-    """Token by token."""
     tokens, taken = 0, 0
     while True:
         taken += token_bytes * (full_layers + (window_layers if tokens < window else 0))
@@ -281,8 +230,6 @@ def longest_counted(free_bytes, token_bytes, full_layers, window_layers, window)
 
 
 def longest_searched(free_bytes, token_bytes, full_layers, window_layers, window):
-    """A cache never becomes smaller, so the longest text can be searched by halving."""
-
     def size(tokens):
         return token_bytes * (full_layers * tokens + window_layers * min(tokens, window))
 
@@ -292,7 +239,6 @@ def longest_searched(free_bytes, token_bytes, full_layers, window_layers, window
 
 
 def longest_behind_the_window(free, token, full, windowed, window):
-    """In units of a token in one layer; behind the windows each token costs the full layers only."""
     units, both = free // token, full + windowed
     if units < both * window:
         return torch.tensor(units // both)
@@ -329,77 +275,42 @@ peer("longest_text", lambda free_bytes, *_: BY_HAND[free_bytes])
 fresh("longest_text", (777, 2, 3, 2, 40), (90, 5, 1, 4, 9), (4_000, 8, 0, 5, 99), (4_000, 8, 0, 5, 101))
 
 
-def longest_always_full(free, token, full, windowed, window):
-    return (free - token * windowed * window) // (token * full) if full else math.inf
+def longest_like(behind, before=operator.floordiv):
+    def attempt(free, token, full, windowed, window):
+        if free < token * (full + windowed) * window:
+            return before(free, token * (full + windowed))
+        return behind(free, token, full, windowed, window) if full else math.inf
+
+    return attempt
 
 
-for misconception, attempt in {
-    "window_ignored": lambda free, token, full, windowed, window: free // token // (full + windowed),
-    "windows_always_full": longest_always_full,
-    "window_layers_forgotten": lambda free, token, full, *_: free // token // full if full else math.inf,
-    "full_layers_forgotten": lambda free, token, full, windowed, window: longest_of_two(
-        free, token, 0, windowed, window
+wrong(
+    "longest_text",
+    window_ignored=lambda free, t, a, b, n: free // t // (a + b),
+    windows_always_full=lambda free, t, a, b, n: (free - t * b * n) // (t * a) if a else math.inf,
+    window_layers_forgotten=lambda free, t, a, *_: free // t // a if a else math.inf,
+    full_layers_forgotten=lambda free, t, a, b, n: longest_of_two(free, t, 0, b, n),
+    all_layers_forget=lambda free, t, a, b, n: longest_of_two(free, t, 0, a + b, n),
+    one_window_for_all=longest_like(lambda free, t, a, b, n: (free - t * n) // (t * a)),
+    all_layers_go_on=longest_like(lambda free, t, a, b, n: (free - t * b * n) // (t * (a + b))),
+    window_not_counted=longest_like(lambda free, t, a, b, n: (free - t * (a + b) * n) // (t * a)),
+    window_counted_twice=longest_like(lambda free, t, a, b, n: n + (free - t * b * n) // (t * a)),
+    part_of_a_token=longest_like(lambda free, t, a, b, n: (free / t - b * n) / a, operator.truediv),
+    one_token_too_many=lambda *given: longest_floored(*given) + 1,
+    one_token_too_few=lambda *given: longest_floored(*given) - 1,
+    keys_and_values_again=lambda free, token, *sizes: longest_counted(free, 2 * token, *sizes),
+    bytes_of_a_token_ignored=lambda free, token, *sizes: longest_searched(free, 1, *sizes),
+    layers_exchanged=lambda free, t, a, b, n: longest_counted(free, t, b, a, n),
+    no_end_not_seen=lambda *given: [tokens := longest_counted(*given), given[-1]][tokens == math.inf],
+    exact_fit=lambda free, t, a, b, n: (
+        longest_of_two(free, t, a, b, n) if a or free > t * b * n else free // (t * b)
     ),
-    "all_layers_forget": lambda free, token, full, windowed, window: longest_of_two(
-        free, token, 0, full + windowed, window
+    cases_exchanged=lambda free, t, a, b, n: (
+        min(free // (t * (a + b)), (free - t * b * n) // (t * a)) if a else longest_of_two(free, t, 0, b, n)
     ),
-    "one_window_for_all": lambda free, token, full, windowed, window: (
-        longest_of_two(free, token, full, windowed, window)
-        if free < token * (full + windowed) * window or not full
-        else (free - token * window) // (token * full)
+    rounded_up=longest_like(
+        lambda free, t, a, b, n: math.ceil((free - t * b * n) / (t * a)), lambda a, b: math.ceil(a / b)
     ),
-    "all_layers_go_on": lambda free, token, full, windowed, window: (
-        longest_of_two(free, token, full, windowed, window)
-        if free < token * (full + windowed) * window or not full
-        else (free - token * windowed * window) // (token * (full + windowed))
-    ),
-    "window_not_counted": lambda free, token, full, windowed, window: (
-        (free - token * (full + windowed) * window) // (token * full)
-        if full and free >= token * (full + windowed) * window
-        else longest_of_two(free, token, full, windowed, window)
-    ),
-    "window_counted_twice": lambda free, token, full, windowed, window: (
-        window + (free - token * windowed * window) // (token * full)
-        if full and free >= token * (full + windowed) * window
-        else longest_of_two(free, token, full, windowed, window)
-    ),
-    "part_of_a_token": lambda free, token, full, windowed, window: (
-        free / (token * (full + windowed))
-        if free < token * (full + windowed) * window
-        else (free - token * windowed * window) / (token * full)
-        if full
-        else math.inf
-    ),
-    "one_token_too_many": lambda *given: longest_floored(*given) + 1,
-    "one_token_too_few": lambda *given: longest_floored(*given) - 1,
-    "keys_and_values_again": lambda free, token, *sizes: longest_counted(free, 2 * token, *sizes),
-    "bytes_of_a_token_ignored": lambda free, token, *sizes: longest_searched(free, 1, *sizes),
-    "layers_exchanged": lambda free, token, full, windowed, window: longest_counted(
-        free, token, windowed, full, window
-    ),
-    "no_end_not_seen": lambda *given: (
-        given[-1] if longest_counted(*given) == math.inf else longest_counted(*given)
-    ),
-    "exact_fit": lambda free, token, full, windowed, window: (
-        longest_of_two(free, token, full, windowed, window)
-        if full or free > token * windowed * window
-        else free // (token * windowed)
-    ),
-    "cases_exchanged": lambda free, token, full, windowed, window: (
-        longest_of_two(free, token, 0, windowed, window)
-        if not full
-        else min(free // (token * (full + windowed)), (free - token * windowed * window) // (token * full))
-    ),
-    "rounded_up": lambda free, token, full, windowed, window: (
-        math.ceil(free / token / (full + windowed))
-        if free < token * (full + windowed) * window
-        else math.ceil((free - token * windowed * window) / (token * full))
-        if full
-        else math.inf
-    ),
-    "divided_by_zero": lambda free, token, full, windowed, window: max(
-        free // (token * (full + windowed)), (free - token * windowed * window) // (token * full)
-    ),
-    "nothing_returned": lambda *given: None,
-}.items():
-    wrong("longest_text", misconception, attempt)
+    divided_by_zero=lambda free, t, a, b, n: max(free // (t * (a + b)), (free - t * b * n) // (t * a)),
+    nothing_returned=lambda *given: None,
+)

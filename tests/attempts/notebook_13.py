@@ -9,8 +9,6 @@ from transformers.generation import TopPLogitsWarper
 
 from .tables import peer, right, wrong
 
-# ------------------------------------------------------------------------------------------------ unpack_q4_1
-
 
 def head_of(blocks):
     return blocks[:, :4].contiguous().view(torch.float16).float()
@@ -68,24 +66,21 @@ def unpacked(levels=levels_of, head=head_of):
     return attempt
 
 
-def refused_unpacking(name, attempt):
-    wrong("unpack_q4_1", name, attempt)
-
-
-refused_unpacking("halves_exchanged", unpacked(lambda b: levels_of(b).roll(16, 1)))
-refused_unpacking("levels_interleaved", unpacked(lambda b: levels_of(b).view(-1, 2, 16).mT.reshape(-1, 32)))
-refused_unpacking("scale_and_smallest_exchanged", unpacked(head=lambda b: head_of(b).flip(1)))
-refused_unpacking("smallest_forgotten", unpacked(head=lambda b: head_of(b) * torch.tensor([1, 0])))
-refused_unpacking("smallest_subtracted", unpacked(head=lambda b: head_of(b) * torch.tensor([1, -1])))
-refused_unpacking("smallest_scaled_too", lambda b: (levels_of(b) + head_of(b)[:, 1:]) * head_of(b)[:, :1])
-refused_unpacking("high_not_shifted", unpacked(lambda b: torch.hstack([b[:, 4:] % 16, b[:, 4:] // 16 * 16])))
-refused_unpacking("low_not_masked", unpacked(lambda b: torch.hstack([b[:, 4:], b[:, 4:] // 16])))
-refused_unpacking("levels_centred", unpacked(lambda b: levels_of(b).int() - 8))
-refused_unpacking("head_read_as_bytes", unpacked(head=lambda b: b[:, [0, 2]].float()))
-refused_unpacking("read_as_bfloat16", unpacked(head=lambda b: b[:, :4].clone().view(torch.bfloat16).float()))
-refused_unpacking("one_scale_for_all", unpacked(head=lambda b: head_of(b)[[0] * len(b)]))
-
-# ------------------------------------------------------------------------------------------------- draw_top_p
+wrong(
+    "unpack_q4_1",
+    halves_exchanged=unpacked(lambda b: levels_of(b).roll(16, 1)),
+    levels_interleaved=unpacked(lambda b: levels_of(b).view(-1, 2, 16).mT.reshape(-1, 32)),
+    scale_and_smallest_exchanged=unpacked(head=lambda b: head_of(b).flip(1)),
+    smallest_forgotten=unpacked(head=lambda b: head_of(b) * torch.tensor([1, 0])),
+    smallest_subtracted=unpacked(head=lambda b: head_of(b) * torch.tensor([1, -1])),
+    smallest_scaled_too=lambda b: (levels_of(b) + head_of(b)[:, 1:]) * head_of(b)[:, :1],
+    high_not_shifted=unpacked(lambda b: torch.hstack([b[:, 4:] % 16, b[:, 4:] // 16 * 16])),
+    low_not_masked=unpacked(lambda b: torch.hstack([b[:, 4:], b[:, 4:] // 16])),
+    levels_centred=unpacked(lambda b: levels_of(b).int() - 8),
+    head_read_as_bytes=unpacked(head=lambda b: b[:, [0, 2]].float()),
+    read_as_bfloat16=unpacked(head=lambda b: b[:, :4].clone().view(torch.bfloat16).float()),
+    one_scale_for_all=unpacked(head=lambda b: head_of(b)[[0] * len(b)]),
+)
 
 
 def draw_by_library(logits, p):
@@ -106,9 +101,8 @@ def draw_by_cumulative(logits, p):
     values, ids = logits.sort(descending=True)
     total = values.softmax(-1).cumsum(-1)
     gone = F.pad(total[:, :-1] >= p, (1, 0))
-    return ids.gather(
-        1, torch.distributions.Categorical(logits=values.masked_fill(gone, -1e9)).sample()[:, None]
-    ).squeeze(1)
+    place = torch.distributions.Categorical(logits=values.masked_fill(gone, -1e9)).sample()
+    return ids.gather(1, place[:, None]).squeeze(1)
 
 
 def draw_by_scatter(logits, p):
@@ -144,40 +138,37 @@ right(
 peer("draw_top_p", draw_by_library)
 
 
-def drawn(
-    stays=lambda odds, p: odds.cumsum(-1) - odds < p, draw=None, odds_of=lambda x: x.softmax(-1), down=True
-):
-    def attempt(logits, p):
-        odds, ids = odds_of(logits).sort(descending=down)
-        odds = torch.where(stays(odds, p), odds, 0)
-        place = draw(odds) if draw else torch.distributions.Categorical(odds).sample()
-        return ids.gather(1, place[:, None])[:, 0]
-
-    return attempt
-
-
 def sampled(odds):
     return torch.distributions.Categorical(odds).sample()
 
 
-wrong("draw_top_p", "last_one_left_out", drawn(lambda odds, p: odds.cumsum(-1) <= p))
-wrong("draw_top_p", "unlikely_kept", drawn(down=False))
-wrong("draw_top_p", "places_for_ids", lambda x, p: draw_by_inverse(x.sort(descending=True).values, p))
-wrong("draw_top_p", "not_filtered", lambda x, p: sampled(x.softmax(-1)))
-wrong("draw_top_p", "each_against_p", drawn(lambda odds, p: odds >= 1 - p))
-wrong("draw_top_p", "rest_instead_of_p", lambda x, p: draw_by_inverse(x, max(1 - p, 0.01)))
-wrong("draw_top_p", "likeliest_always", lambda x, p: x.argmax(dim=-1))
-wrong("draw_top_p", "drawn_evenly", drawn(draw=lambda odds: sampled(odds.ceil())))
-wrong("draw_top_p", "softmax_twice", drawn(draw=lambda odds: sampled(odds.exp())))
-wrong("draw_top_p", "softmax_over_draws", drawn(odds_of=lambda x: x.softmax(0)))
-wrong("draw_top_p", "one_draw_for_all", drawn(draw=lambda odds: sampled(odds[:1]).repeat(len(odds))))
+def likely(odds, p):
+    return odds.cumsum(-1) - odds < p
+
+
+def drawn(stays=likely, draw=sampled, odds_of=lambda x: x.softmax(-1), down=True):
+    def attempt(logits, p):
+        odds, ids = odds_of(logits).sort(descending=down)
+        return ids.gather(1, draw(torch.where(stays(odds, p), odds, 0))[:, None])[:, 0]
+
+    return attempt
+
+
 wrong(
     "draw_top_p",
-    "one_too_many",
-    drawn(lambda odds, p: F.pad(odds.cumsum(-1)[:, :-2] < p, (2, 0), value=True)),
+    last_one_left_out=drawn(lambda odds, p: odds.cumsum(-1) <= p),
+    unlikely_kept=drawn(down=False),
+    places_for_ids=lambda x, p: draw_by_inverse(x.sort(descending=True).values, p),
+    not_filtered=lambda x, p: sampled(x.softmax(-1)),
+    each_against_p=drawn(lambda odds, p: odds >= 1 - p),
+    rest_instead_of_p=lambda x, p: draw_by_inverse(x, max(1 - p, 0.01)),
+    likeliest_always=lambda x, p: x.argmax(dim=-1),
+    drawn_evenly=drawn(draw=lambda odds: sampled(odds.ceil())),
+    softmax_twice=drawn(draw=lambda odds: sampled(odds.exp())),
+    softmax_over_draws=drawn(odds_of=lambda x: x.softmax(0)),
+    one_draw_for_all=drawn(draw=lambda odds: sampled(odds[:1]).repeat(len(odds))),
+    one_too_many=drawn(lambda odds, p: F.pad(odds.cumsum(-1)[:, :-2] < p, (2, 0), value=True)),
 )
-
-# -------------------------------------------------------------------------------------------------- to_halves
 
 
 def halves_by_loop(weight, num_heads):
@@ -214,29 +205,16 @@ right(
     lambda w, n: torch.stack([w.view(n, -1, w.shape[1])[:, i::2] for i in (0, 1)], dim=1).reshape_as(w),
 )
 peer("to_halves", halves_by_loop)
-wrong("to_halves", "heads_forgotten", lambda w, n: torch.cat([w[0::2], w[1::2]]))
-wrong(
-    "to_halves", "other_direction", lambda w, n: w.view(n, 2, -1, w.shape[1]).transpose(1, 2).reshape(w.shape)
-)
-wrong("to_halves", "not_reordered", lambda w, n: w.clone())
-wrong("to_halves", "columns_reordered", lambda w, n: halves_by_index(w.T, n).T)
 wrong(
     "to_halves",
-    "heads_interleaved",
-    lambda w, n: w.view(-1, n, 2, w.shape[1]).transpose(1, 2).reshape(w.shape),
+    heads_forgotten=lambda w, n: torch.cat([w[0::2], w[1::2]]),
+    other_direction=lambda w, n: w.view(n, 2, -1, w.shape[1]).transpose(1, 2).reshape(w.shape),
+    not_reordered=lambda w, n: w.clone(),
+    columns_reordered=lambda w, n: halves_by_index(w.T, n).T,
+    heads_interleaved=lambda w, n: w.view(-1, n, 2, w.shape[1]).transpose(1, 2).reshape(w.shape),
+    seconds_first=lambda w, n: torch.cat([torch.cat([h[1::2], h[0::2]]) for h in w.chunk(n)]),
+    order_of_pairs_reversed=lambda w, n: torch.cat([h[i::2].flip(0) for h in w.chunk(n) for i in (0, 1)]),
+    first_head_only=lambda w, n: torch.cat([halves_by_heads(w.chunk(n)[0], 1), *w.chunk(n)[1:]]),
+    heads_reversed=lambda w, n: halves_by_heads(torch.cat(w.chunk(n)[::-1]), n),
+    heads_kept_apart=lambda w, n: halves_by_heads(w, n).view(n, -1, w.shape[1]),
 )
-wrong(
-    "to_halves", "seconds_first", lambda w, n: torch.cat([torch.cat([h[1::2], h[0::2]]) for h in w.chunk(n)])
-)
-wrong(
-    "to_halves",
-    "order_of_pairs_reversed",
-    lambda w, n: torch.cat([h[i::2].flip(0) for h in w.chunk(n) for i in (0, 1)]),
-)
-wrong(
-    "to_halves",
-    "first_head_only",
-    lambda w, n: torch.cat([halves_by_heads(w.chunk(n)[0], 1), *w.chunk(n)[1:]]),
-)
-wrong("to_halves", "heads_reversed", lambda w, n: halves_by_heads(torch.cat(w.chunk(n)[::-1]), n))
-wrong("to_halves", "heads_kept_apart", lambda w, n: halves_by_heads(w, n).view(n, -1, w.shape[1]))

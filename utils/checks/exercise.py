@@ -24,7 +24,7 @@ from .verdict import PASSED, Verdict, not_attempted, refused
 from .words import last, tables_of
 
 IN_FLOAT64 = "Right in float32. The same inputs came again in float64, as numbers of 64 bits. "
-TOLD_BY_PAIRS = 12  # where fewer numbers are wrong, many pairs of mistakes fit by chance
+TOLD_BY_CHANCE = 12  # where fewer numbers are wrong, many mistakes fit by chance
 
 
 class Told(NamedTuple):
@@ -164,6 +164,8 @@ class Exercise:
 
     def prepared(self, attempt):
         """Return what runs the attempt on a trial, or None for a stub; and what foresees (made, edit, place)."""
+        if isinstance(attempt, type):
+            raise Unreadable(f"A function is checked here, but {attempt.__name__} is a class.")
         if not callable(attempt):
             raise Unreadable(f"A function or a class is checked, but this is {kind_of(attempt)}.")
         return functools.partial(self.call, attempt), self.foreseen
@@ -172,7 +174,7 @@ class Exercise:
         """Run the attempt on all trials and say what was seen."""
         run, foresee = self.prepared(attempt)
         ran = run and run_attempt(run, self.trials)
-        if not ran or is_stub(ran.error):
+        if not ran or is_stub(ran.error) or {place for place, one in ran.results if one is ...}:
             return not_attempted(self.name)
         told = [self.told(place, result, foresee) for place, result in ran.results]
         wrong = [one for one in told if one.seen]
@@ -182,7 +184,8 @@ class Exercise:
 
         if wrong and all(one.answer and has_no_number(one.answer, one.expected) for one in told):
             return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, "nan_everywhere")
-        if wrong and (name := self.named(told, foresee)):
+        raised = {*range(len(self.trials))} - {one.place for one in told} if ran.error else ()
+        if wrong and (name := self.named(told, foresee, raised)):
             return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name)
         if ran.changed:
             return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
@@ -244,8 +247,11 @@ class Exercise:
 
     # ------------------------------------------------------------------------------------------------ the names
 
-    def named(self, told, foresee):
-        """Return the name of the mistake that explains the answers, of two at once "one + other", or None."""
+    def named(self, told, foresee, raised=()):
+        """Return the name of the mistake that explains the answers, of two at once "one + other", or None.
+
+        Where few answers are wrong, an edit also has to raise in those trials where the attempt `raised`.
+        """
         read = [one for one in told if one.answer]
         read.sort(key=lambda one: not one.seen)  # the wrong ones tell most
         wrong = [one for one in read if one.seen]
@@ -254,6 +260,8 @@ class Exercise:
         for one in wrong:
             if weights_first(one.answer, one.expected):
                 return "weights_first"
+        if how_many(wrong) < TOLD_BY_CHANCE and len(wrong) < 3:
+            read += [Told(place, self.trials[place], None, None, {}) for place in raised]
         return self.nearest(read, foresee) or self.shown_by_sign(wrong) or self.two_at_once(read, foresee)
 
     def nearest(self, read, foresee):
@@ -273,7 +281,10 @@ class Exercise:
         for one in (one for one in read if " + " in name or self.says_something(name, one.inputs)):
             answers = [foresee(mutant.made, mutant.edit, one.place) for mutant in mutants]
             answers = [answer for answer in answers if answer is not None]
-            if any(self.same(one.answer, answer) for answer in answers):
+            if one.answer is None:
+                if answers:
+                    return False
+            elif any(self.same(one.answer, answer) for answer in answers):
                 shown = shown or bool(one.seen)
             elif not answers and not one.seen:  # the mistake cannot be made on these inputs
                 continue
@@ -288,8 +299,7 @@ class Exercise:
 
     def two_at_once(self, read, foresee):
         """Return "one + other" if only one pair of mistakes explains every answer: of the first edits, or None."""
-        values = [value for one in read if one.seen for value in one.answer.values()]
-        if sum(value.numel() for value in values if isinstance(value, torch.Tensor)) < TOLD_BY_PAIRS:
+        if how_many([one for one in read if one.seen]) < TOLD_BY_CHANCE:
             return None
         few = [next(several) for _, several in itertools.groupby(self.mutants, lambda mutant: mutant.name)]
         found = run_attempt(lambda: [*self.pairs_that_explain(few, read, foresee)], [()]).results
@@ -328,6 +338,12 @@ def in_float64(value):
     if isinstance(value, nn.Module):
         return copy.deepcopy(value).double()
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def how_many(wrong):
+    """Return how many numbers stand in wrong answers."""
+    values = [value for one in wrong for value in one.answer.values()]
+    return sum(value.numel() for value in values if isinstance(value, torch.Tensor))
 
 
 def weights_first(answer, expected):

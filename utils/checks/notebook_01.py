@@ -60,9 +60,6 @@ def pad_batch(sequences, pad_id):
     return torch.tensor(input_ids), torch.tensor(attention_mask)
 
 
-NAMES = "input_ids", "attention_mask"
-
-
 def pad_batch_trials():
     # The first has another number of texts than of ids, a real id of 0, and a pad_id that is neither 0 nor 1. In the
     # fourth the texts hold the pad_id, as those of a model that pads with its end token do.
@@ -78,15 +75,16 @@ def pad_batch_trials():
 
 def read_batch(raw):
     """Read the ids, whole numbers, and the mask."""
-    answer = parts_of(*NAMES)(raw)
-    ids = raw[NAMES[0]] if hasattr(raw, "keys") else raw[0]
-    return answer | whole_numbers(NAMES[0], lists=False)(ids)
+    names = "input_ids", "attention_mask"
+    answer = parts_of(*names)(raw)
+    ids = raw[names[0]] if hasattr(raw, "keys") else raw[0]
+    return answer | whole_numbers(names[0], lists=False)(ids)
 
 
 def too_long(inputs, answer):
     """Say whether rows are longer than the longest text."""
-    ids = answer["input_ids"]
-    return ids.dim() == 2 and len(ids) == len(inputs[0]) and ids.shape[1] > max(map(len, inputs[0]))
+    shape = answer["input_ids"].shape
+    return len(shape) == 2 and shape[0] == len(inputs[0]) and shape[1] > max(map(len, inputs[0]))
 
 
 check_pad_batch = Exercise(pad_batch, pad_batch_trials, read_batch, {"longer_than_longest": too_long})
@@ -97,13 +95,7 @@ def sentence_b_start(token_type_ids):
 
 
 # In the first row all that can be counted or found is another number.
-ROWS = [
-    [0] * 6 + [1] * 4 + [0] * 7,
-    [0, 0, 0, 1, 1, 1],
-    [0, 0, 0, 0],
-    [0, 0, 0, 0, 1],
-    [0, 1, 1, 0, 0, 0, 0],
-]
+ROWS = [0] * 6 + [1] * 4 + [0] * 7, [0, 0, 0, 1, 1, 1], [0] * 4, [0, 0, 0, 0, 1], [0, 1, 1, 0, 0, 0, 0]
 
 
 def read_start(raw):
@@ -111,9 +103,8 @@ def read_start(raw):
     if raw is None:
         return {"place": None}
     if isinstance(raw, bool):
-        raise Unreadable(
-            f"Your result is {raw}. A place is expected, a whole number, or None.", "truth_returned"
-        )
+        said = f"Your result is {raw}. A place is expected, a whole number, or None."
+        raise Unreadable(said, "truth_returned")
     place = whole_numbers("place")(raw)["place"]
     if place.numel() != 1:
         said = f"Your result holds {place.numel()} numbers. One is expected, or None."

@@ -31,7 +31,7 @@ check_shift_right = Exercise(
     whole_numbers("ids", lists=False),
 )
 
-START, VOCABULARY = 1, 10
+START = 1
 STORIES = [[START, 5, 3, 5, 7, 4, 2], [START, 7, 5, 5, 3, 9]]  # each ends with an end token of its own
 
 
@@ -44,34 +44,26 @@ def greedy_decode(next_logits, start_id, end_id, max_new_tokens):
 
 
 def writer(story):
-    """Return `next_logits(ids)`, which gives scores (len(ids), vocabulary) that write the story.
-
-    Off the story they never write its start or its end. How large the largest score of a row is goes up and down, so
-    that no row stands out among all.
-    """
+    """Return `next_logits(ids)`, whose scores write the story; off the story they never write its start or its end."""
 
     def next_logits(ids):
         ids = [int(value) for value in torch.as_tensor(ids).flatten()]
-        rows = made_numbers(len(ids), VOCABULARY) / 2 + torch.arange(VOCABULARY) / 100  # no two alike
+        rows = made_numbers(len(ids), 10) / 2 + torch.arange(10) / 100  # no two alike
         for place in range(len(ids)):
-            top = 4.0 + place // 2 + 2 * (place % 2)
+            top = 4.0 + place // 2 + 2 * (place % 2)  # up and down: no row stands out among all
             rows[place] += top - 1.5  # others come so near that a draw would take them often
-            rows[place, favourite(story, ids[: place + 1])] = top
+            on_story = ids[: place + 1] == story[:-1][: place + 1]
+            rows[place, story[place + 1] if on_story else 3 + (2 * sum(ids[: place + 1]) + place + 1) % 6] = (
+                top
+            )
             rows[place, (place * 2) % 3 + 6] -= 3.0
         return rows
 
     return next_logits
 
 
-def favourite(story, prefix):
-    """Return the token that goes on with these."""
-    if prefix == story[: len(prefix)] and len(prefix) < len(story):
-        return story[len(prefix)]
-    return 3 + (2 * sum(prefix) + len(prefix)) % 6
-
-
 def read_ids(raw):
-    """Read a list of ids; the start token may stand in front or not. A score in the place of an id is read too."""
+    """Read a list of ids, or of scores in their place; the start token may stand in front or not."""
     ids = read_tensor(raw, "ids", lists=True)
     if ids.dim() > 1:
         raise Unreadable(f"Your ids have the shape {tuple(ids.shape)}. One list of ids is expected.")
@@ -79,16 +71,11 @@ def read_ids(raw):
     return {"ids": ids[1:] if ids[:1] == [START] else ids}
 
 
-def not_whole(inputs, answer):
-    """Say whether some of the ids are no whole numbers."""
-    return any(isinstance(value, float) for value in answer["ids"])
-
-
 check_greedy_decode = Exercise(
     greedy_decode,
     lambda: [(writer(story), START, story[-1], limit) for story in STORIES for limit in (8, 4)],
     read_ids,
-    {"not_whole_numbers": not_whole},
+    {"not_whole_numbers": lambda inputs, answer: any(isinstance(value, float) for value in answer["ids"])},
 )
 
 
@@ -110,18 +97,17 @@ class CrossAttention(nn.Module):
 
 def with_layers(module, letters):
     """Return a module that uses the layers with these letters as query, key and value; "-" is none: for edits."""
-    module, layers = copy.copy(module), {name[0]: getattr(module, name) for name in LAYERS}
-    module._modules = {
-        name: layers.get(letter, nn.Identity()) for name, letter in zip(LAYERS, letters, strict=True)
-    }
-    return module
+    other, layers = (
+        copy.copy(module),
+        {name[0]: getattr(module, name) for name in LAYERS} | {"-": nn.Identity()},
+    )
+    other._modules = {name: layers[letter] for name, letter in zip(LAYERS, letters, strict=True)}
+    return other
 
 
 class CrossExercise(ModuleExercise):
-    """Attention to another text."""
-
     def says_something(self, name, inputs):
-        """Say whether a trial can show a mistake: where scores are very large, many look alike."""
+        """Where scores are very large, many mistakes look alike."""
         return name in ("overflow_on_large_scores", "scores_changed") or inputs[2].abs().max() < 9
 
 
@@ -135,12 +121,11 @@ def three_layers(module, _):
 
 check_cross_attention = CrossExercise(
     CrossAttention,
-    lambda: [  # first as many target tokens as source tokens, so that a mistake runs to its end
+    lambda: [  # first as many target as source tokens, so that a mistake runs to its end
         ((4,), made_numbers(2, 3, 4) / 2, made_numbers(2, 3, 4, start=5) / 2),
         ((4,), made_numbers(3, 2, 4, start=2), made_numbers(3, 5, 4, start=4)),
         ((6,), made_numbers(2, 6, 5, start=6).mT, made_numbers(2, 6, 3, start=1).mT),  # not contiguous
-        # scores that are too large for an exponential
-        ((4,), made_numbers(1, 3, 4, start=6) * 30, made_numbers(1, 7, 4, start=3) * 30),
+        ((4,), made_numbers(1, 3, 4, start=6) * 30, made_numbers(1, 7, 4, start=3) * 30),  # too large for exp
     ],
     three_layers,
     read_attention,

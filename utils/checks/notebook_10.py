@@ -19,7 +19,7 @@ def guesses(word_weights):
 
 
 def word_weights():
-    """Return attention between words: that to the word itself is large, and the rest lies on [CLS] and [SEP]."""
+    """Return attention between words: that to itself is large, and the rest lies on [CLS] and [SEP]."""
     shapes = ((2, 3, 4, 4), 0.7), ((3, 3, 3, 3), 0.7), ((4, 2, 6, 6), 4)
     made = [made_numbers(*shape) / 2 + itself * torch.eye(shape[-1]) for shape, itself in shapes]
     return [(0.8 * weights.softmax(dim=-1),) for weights in made]
@@ -35,8 +35,7 @@ def held_out_best(hits, chooses):
     return layer, head, share
 
 
-# Pairs in the half that chooses and in the other, and how often each head is right in both. The first half, the
-# second and both together have three different best heads.
+# Pairs in both halves, and how often each head is right in both. Each half, and both together, have another best head.
 HALVES = [
     ((9, 8), [[(2, 7), (5, 3), (8, 2)], [(4, 5), (7, 6), (1, 4)]]),
     ((6, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]]),
@@ -73,18 +72,16 @@ def read_best(raw):
 
 check_held_out_best = Exercise(held_out_best, lambda: [two_halves(*half) for half in HALVES], read_best)
 
-# Patterns as (pairs, right guesses of the head, of the rule). In the first two lists they are of two kinds, five of
-# each: so a draw of ten is told by how many of the first kind it holds. That is 1 or less in 1.1 % of all draws, and 2
-# or less in 5.5 %; 8 or more and 9 or more are as rare. So the ends of a 95 % interval are those of 2 and 8, whatever
-# the random numbers were: 2,000 draws miss them once in 100 million times. In the third list the ends move by small
-# steps: whether 2, 2.5 or 3 % is cut off shows in the width, if there are MANY_DRAWS.
+# Patterns as (pairs, right guesses of the head, of the rule). In the first two lists they are of two kinds, five of each:
+# 1 or less of a kind are in 1.1 % of all draws, 2 or less in 5.5 %. So the ends of a 95 % interval are those of 2 and 8;
+# 2,000 draws miss them once in 100 million times. In the third list the ends move by small steps: whether 2, 2.5 or 3 %
+# is cut off shows in the width, if there are MANY_DRAWS.
 DRAWS, MANY_DRAWS = 2_000, 40_000
 MANY = [(5, 5, 1), (2, 1, 1), (4, 1, 2), (3, 3, 0), (7, 4, 1), (1, 0, 1), (6, 3, 2)]
 MANY += [(2, 2, 0), (4, 4, 1), (3, 0, 1), (5, 1, 2), (2, 1, 0), (7, 5, 2)]
 PATTERNS = [[(2, 2, 1)] * 5 + [(4, 1, 0)] * 5, [(1, 1, 0)] * 5 + [(3, 0, 3)] * 5, MANY]
 QUICK = 0.2  # seconds of computing for DRAWS: who takes longer is not asked for MANY_DRAWS
-# How far an end may be from that of a mistake, made with other random numbers: REACH times this. In the first two
-# lists ends jump, so the nearest of several draws counts.
+# An end may be REACH times this from that of a mistake: where ends jump (lists 1 and 2), from the nearest of several.
 STEPS, REACH, SEEDS = (0.01, 0.03, 0.01), 3, range(3, 27)
 # How far low, high and high - low may be from the solution's: 4.5 standard deviations or more.
 NEAR = {MANY_DRAWS: torch.tensor([0.009, 0.0075, 0.0102]), DRAWS: torch.tensor([0.04, 0.034, 0.05])}
@@ -109,14 +106,12 @@ def ends_of(hits, pairs, drawn):
 
 def mixed(patterns, draws):
     """Return the inputs: most numbers have no pair, and the pairs of a pattern do not stand together."""
-    numbers = [2 + 3 * (place * 7 % len(patterns)) for place in range(len(patterns))]
-    found = [
-        (pair < head, pair < rule, number)
-        for (pairs, head, rule), number in zip(patterns, numbers, strict=True)
-        for pair in range(pairs)
-    ]
+    found = []
+    for place, (pairs, head, rule) in enumerate(patterns):
+        number = 2 + 3 * (place * 7 % len(patterns))
+        found += [(pair < head, pair < rule, number) for pair in range(pairs)]
     found = [found[place * 7 % len(found)] for place in range(len(found))]
-    return (*(np.array(column) for column in zip(*found, strict=True)), draws)
+    return (*map(np.array, zip(*found, strict=True)), draws)
 
 
 def read_interval(result):
@@ -130,8 +125,6 @@ def read_interval(result):
 
 
 class IntervalExercise(Exercise):
-    """An exercise whose answer is made by chance: a mistake is the nearest one, if no other is nearly as near."""
-
     def call(self, function, *trial):
         """Draw few times, and then often, if that is asked for and the function is quick."""
         *given, draws = trial
@@ -149,6 +142,7 @@ class IntervalExercise(Exercise):
 
     def nearest(self, read, foresee):
         """Return the name of the mistake whose intervals are nearest, if no other is nearly as near."""
+        read = [one for one in read if one.answer]
         if all(close(*one.answer["interval"]) for one in read):
             return "ends_are_equal"
         far = {}
@@ -171,8 +165,7 @@ class IntervalExercise(Exercise):
         return min(found) / (4 if one.answer["draws"] < one.inputs[3] else 1)
 
     def differs_from_call_to_call(self, run, inputs):
-        """Say no: here something is drawn by chance."""
-        return False
+        return False  # by chance
 
 
 check_paired_interval = IntervalExercise(

@@ -12,8 +12,6 @@ from .answers import Unreadable, alone, kind_of, read_tensor
 from .exercise import Exercise
 from .shared import as_stored, fill_weights, made_numbers  # noqa: F401  # as_stored: for an edit
 
-# -------------------------------------------------------------------------------------- a score for induction
-
 
 def induction_score(attn_weights, input_ids):
     before = (input_ids[:, None] == input_ids).tril(diagonal=-1)  # (query, key): the same token, earlier
@@ -38,8 +36,6 @@ def induction_trials():
 
 
 check_induction_score = Exercise(induction_score, induction_trials, alone("score"))
-
-# -------------------------------------------------------------------------------- a model without some heads
 
 
 def without_head(model, heads, head_dim, run):
@@ -83,7 +79,6 @@ class Attentions(nn.Module):
     def __init__(self, layers, num_heads, head_dim):
         super().__init__()
         self.attentions = nn.ModuleList(Attention(num_heads, head_dim) for _ in range(layers))
-        fill_weights(self)
 
     def forward(self, hidden_state):
         for attention in self.attentions:
@@ -96,7 +91,7 @@ class Planned(Exception):
 
 
 class Done(NamedTuple):
-    """What came back, or that the error came through; the calls of `run`; the parameters before and after; a last run."""
+    """What came back, or that the error was told; the calls of `run`; the parameters before and after; a last run."""
 
     output: object
     told: bool
@@ -115,7 +110,10 @@ class WithoutHead(Exercise):
     def call(self, function, sizes, heads, fails):
         """Run an attempt on a model of these sizes."""
         dtype = torch.float64 if sizes[0] == 3 else torch.float32
-        model, state = Attentions(*sizes).to(dtype), made_numbers(2, 4, sizes[1] * sizes[2]).to(dtype) / 2
+        model, state = (
+            fill_weights(Attentions(*sizes)).to(dtype),
+            made_numbers(2, 4, sizes[1] * sizes[2]).to(dtype) / 2,
+        )
         before, runs = dict(model.named_parameters()), []
 
         def run():
@@ -160,17 +158,11 @@ def read_model(done):
 
 
 def without_head_trials():
-    return [
-        ((2, 4, 2), [(1, 2)], False),
-        ((2, 3, 3), [(0, 1), (1, 2)], False),
-        ((3, 2, 2), [(2, 0), (2, 1), (0, 1)], False),
-        ((2, 3, 2), [(0, 1)], True),
-    ]
+    whole = [((2, 4, 2), [(1, 2)]), ((2, 3, 3), [(0, 1), (1, 2)]), ((3, 2, 2), [(2, 0), (2, 1), (0, 1)])]
+    return [(*trial, False) for trial in whole] + [((2, 3, 2), [(0, 1)], True)]
 
 
 check_without_head = WithoutHead(without_head, without_head_trials, read_model)
-
-# ------------------------------------------------------------------------------------------ a path that is cut
 
 
 def path_cut(attention, norm, hidden_state, written, num_heads):

@@ -26,8 +26,6 @@ def packed_trials():
 
 check_unpack_q4_1 = Exercise(unpack_q4_1, packed_trials, alone("numbers"))
 
-# -------------------------------------------------------------------------------------------- drawing by top-p
-
 DRAWS = 6000
 
 
@@ -50,23 +48,17 @@ def read_draws(result):
     raw, (draws, vocab_size) = result
     ids = read_tensor(raw, "ids")
     if ids.shape != (draws,):
-        raise Unreadable(
-            f"Your result has the shape {tuple(ids.shape)}. Expected is an id for each row: ({draws},)."
-        )
+        said = f"Your result has the shape {tuple(ids.shape)}. Expected is an id for each row: ({draws},)."
+        raise Unreadable(said)
     if ((ids < 0) | (ids >= vocab_size)).any():
-        raise Unreadable(
-            f"Your result holds ids from {ids.min():g} to {ids.max():g}; there are {vocab_size} tokens."
-        )
-    return {
-        "frequencies": torch.nn.functional.one_hot(ids.long(), vocab_size)
-        .view(2, -1, vocab_size)
-        .double()
-        .mean(1)
-    }
+        said = f"Your result holds ids from {ids.min():g} to {ids.max():g}; there are {vocab_size} tokens."
+        raise Unreadable(said)
+    drawn = torch.nn.functional.one_hot(ids.long(), vocab_size).view(2, -1, vocab_size)
+    return {"frequencies": drawn.double().mean(1)}
 
 
 class Drawing(Exercise):
-    """An exercise of chance. Two answers are the same if no token is drawn more often by 3 in 100."""
+    """Chance: two answers are the same if no token is drawn more often by 3 in 100."""
 
     def call(self, function, logits, p):
         return function(logits, p), logits.shape
@@ -89,14 +81,12 @@ class Drawing(Exercise):
         return one._replace(seen=said)
 
 
-def always_the_same(inputs, answer):
-    """Say whether rows that are alike all got one token."""
-    return inputs[1] > 0.5 and bool((answer["frequencies"].amax(dim=1) == 1).all())
-
-
-check_draw_top_p = Drawing(draw_top_p, drawn_trials, read_draws, {"one_draw_for_all": always_the_same})
-
-# ----------------------------------------------------------------------------------------------- order of rows
+SIGNS = {  # rows that are alike all got one token
+    "one_draw_for_all": lambda inputs, answer: (
+        inputs[1] > 0.5 and bool((answer["frequencies"].amax(1) == 1).all())
+    )
+}
+check_draw_top_p = Drawing(draw_top_p, drawn_trials, read_draws, SIGNS)
 
 
 def to_halves(weight, num_heads):
