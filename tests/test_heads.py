@@ -356,3 +356,30 @@ REFUSED = [
 def test_what_does_not_fit_is_refused(bert, what, wrong, error, fact):
     with pytest.raises(error, match=fact):
         wrong(*bert)
+
+
+def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
+    """30 patterns of 10 sentences with one fate each. Head and rule are
+    equally good: whose it is, a coin decides."""
+    rng, patterns, wins = np.random.default_rng(0), np.repeat(np.arange(30), 10), []
+    for _ in range(200):
+        ahead = np.repeat(rng.choice([-1, 0, 1], size=30), 10)
+        wins.append([room.bootstrap_interval(ahead, group)[0] > 0 for group in (patterns, np.arange(300))])
+    by_pattern, by_sentence = np.mean(wins, axis=0)
+    assert by_pattern < 0.07 and by_sentence > 0.2, "2.5 % is what the interval promises"
+
+
+def test_interval_of_a_difference_is_paired():
+    """400 sentences of one pair. Head and rule agree on 360; of the
+    others the head is right in 30, the rule in 10.
+
+    The normal interval of a paired difference (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) /
+    400 ** 2.
+    """
+    head = np.arange(400) < 290
+    rule = np.isin(np.arange(400), np.r_[0:260, 290:300])
+    low, high = room.bootstrap_interval(head.astype(int) - rule, np.arange(400))
+    width = 1.96 * (40 - 20**2 / 400) ** 0.5 / 400
+    assert low == pytest.approx(0.05 - width, abs=0.006) and high == pytest.approx(0.05 + width, abs=0.006)
+    alone = np.subtract(*room.bootstrap_interval(head, np.arange(400))[::-1])
+    assert high - low < alone, "what both find easy cancels"
