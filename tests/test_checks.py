@@ -41,7 +41,7 @@ each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
 
 def check(exercise, attempt):
-    """Return the verdict, whatever the attempt; a message never holds a traceback or another thing of the course."""
+    """Return the verdict, whatever the attempt; a message holds no traceback and nothing of the course."""
     verdict = CHECKS[exercise](attempt)
     assert isinstance(verdict, Verdict)
     assert not re.search(r"\d\.\d{4,}|Traceback| at 0x|\.venv|site-packages", verdict.message), verdict
@@ -174,7 +174,7 @@ def test_each_mistake_has_an_attempt_that_is_named(exercise):
 @pytest.mark.slow
 @each_exercise
 def test_mutants_of_right_attempts_are_refused_or_right(exercise, monkeypatch):
-    """Three of each right attempt; `make bench ARGS=checks` makes all. What passes is right on fresh inputs too."""
+    """Three of each right attempt; `make bench ARGS=checks` makes all. Each that passes is right."""
     monkeypatch.setattr(running, "LIMIT", 2)
     for text, mutant in mutants(exercise, 3):
         if check(exercise, mutant).passed:
@@ -467,7 +467,8 @@ def test_a_pair_is_told_where_one_tensor_is_asked():
         (
             "scaled_dot_product_attention",
             lambda q, k, v, mask=None: ATTENTION(q, k, v) * (1 if mask is None else 2),
-            "Right so far: every answer without a mask, the shape of your output. Look at the lines that use the mask.",
+            "Right so far: every answer without a mask, the shape of your output. "
+            "Look at the lines that use the mask.",
         ),
         (
             "softmax",

@@ -54,7 +54,8 @@ def params(page):
 
 A, T, BERT = weights(), names(4), small_bert()
 ENCODER, DECODER, CROSS = (f"{name}_attention" for name in ("encoder", "decoder", "cross"))
-SOLO = {ENCODER: None, DECODER: None}  # the cross-attention of stacks() alone
+SOLO = {ENCODER: None, DECODER: None}  # leaves the cross-attention of stacks() alone
+CROSSED = stacks() | SOLO
 
 
 def of_bert(*texts, **choice):
@@ -142,28 +143,19 @@ def test_menu_offers_the_panels_that_are_given():
     for left_out, offered in ((None, ["Encoder", "Decoder", "Cross"]), (DECODER, ["Encoder", "Cross"])):
         page = head_view(**stacks() | {left_out: None} if left_out else stacks()).html
         assert re.findall(r"<option.*?>(\w+)</option>", page) == offered
-    assert 'id="filter"' not in head_view(**stacks() | SOLO).html
+    assert 'id="filter"' not in head_view(**CROSSED).html
 
 
 def test_title_says_what_is_shown():
-    more = weights(layers=3, heads=4)
-    for view, title in (
-        (
-            head_view(**stacks() | SOLO, layer=1, heads=[0, 2]),
-            "Head view: cross 3 × 5 tokens, layer 1, heads 0, 2",
-        ),
-        (model_view(more, T), "Model view: 4 tokens, all 3 layers, all 4 heads"),
-        (
-            model_view(more, T, include_layers=[2, 0, 2], include_heads=3),
-            "Model view: 4 tokens, layers 2, 0, head 3",
-        ),
-        (model_view(**stacks()), "Model view: encoder 5 × 5, decoder 3 × 3, cross 3 × 5"),
-        (
-            of_bert("w5 w6 w7", layer=1, head=2, token=3),
-            "Neuron view: 5 tokens, L1H2, query 'w7' in the picture",
-        ),
-        (of_bert("w5"), "Neuron view: 3 tokens, L0H0, query 'w5' in the picture"),
-    ):
+    more, some = weights(layers=3, heads=4), {"include_layers": [2, 0, 2], "include_heads": 3}
+    for title, view in {
+        "Head view: cross 3 × 5 tokens, layer 1, heads 0, 2": head_view(**CROSSED, layer=1, heads=[0, 2]),
+        "Model view: 4 tokens, all 3 layers, all 4 heads": model_view(more, T),
+        "Model view: 4 tokens, layers 2, 0, head 3": model_view(more, T, **some),
+        "Model view: encoder 5 × 5, decoder 3 × 3, cross 3 × 5": model_view(**stacks()),
+        "Neuron view: 5 tokens, L1H2, query 'w7'": of_bert("w5 w6 w7", layer=1, head=2, token=3),
+        "Neuron view: 3 tokens, L0H0, query 'w5' in the picture": of_bert("w5"),
+    }.items():
         assert str(view).startswith(title)
 
 
@@ -183,6 +175,7 @@ def test_from_129_tokens_on_a_warning_is_given_once(recwarn):
 
 
 # --- the tokens
+
 MARKED = ["<s>", "Ġthe", "un", "Ġa", "▁b", "c", "d</w>", "##e", "Ġ"]
 
 
@@ -203,9 +196,7 @@ def test_words_are_those_of_the_tokenizer(bert):
     tokens = bert[0].convert_ids_to_tokens(inputs["input_ids"])
     found = word_numbers(tokens)
     assert any(token.startswith("##") for token in tokens)
-    places = list(
-        zip(inputs.word_ids(), inputs.sequence_ids(), strict=True)
-    )  # of special tokens (None, None)
+    places = list(zip(inputs.word_ids(), inputs.sequence_ids(), strict=True))  # (None, None): special
     for first, second in itertools.pairwise(range(len(tokens))):
         assert (found[first] == found[second]) == (places[first] == places[second] != (None, None))
 

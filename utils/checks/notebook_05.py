@@ -1,7 +1,7 @@
 """The exercises of notebook 05: a norm folded into the next layer, positions moved, a layer of the encoder."""
 
 import math  # noqa: F401  # for edits
-from typing import NamedTuple
+from collections import namedtuple
 
 import torch
 from torch import nn
@@ -30,12 +30,8 @@ class FoldExercise(Exercise):
 
 
 def fold_norm_trials():
-    sizes = (
-        (4, 4),
-        (3, 5),
-        (5, 2),
-    )  # numbers that come out and that go in; what takes rows for columns runs once
-    shapes = [[(n,), (n,), (m, n), (m,)] for m, n in sizes]
+    # Numbers that come out and that go in. What takes rows for columns runs once.
+    shapes = [[(n,), (n,), (m, n), (m,)] for m, n in ((4, 4), (3, 5), (5, 2))]
     return [tuple(made_numbers(*shape, start=i) for i, shape in enumerate(four, *four[0])) for four in shapes]
 
 
@@ -155,12 +151,8 @@ DROPPED = (Part(one_number(1, [0.9, -0.4, 0.3])), Part(one_number(2, [0.5, 0.6, 
 KINDS = f"table of the different results in train mode, of {MANY:,} equal tokens"
 
 
-class Calls(NamedTuple):
-    """What a layer returned twice for the same input, in train or eval mode."""
-
-    first: object
-    second: object
-    training: bool
+# What a layer returned twice for the same input, and whether that was in train mode.
+Calls = namedtuple("Calls", "first second training")
 
 
 class LayerExercise(ModuleExercise):
