@@ -93,8 +93,7 @@ def best_loops(hits, chooses):
 
 def best_torch(hits, chooses):
     hits, chooses = torch.tensor(hits).double(), torch.tensor(chooses)
-    place = hits[chooses].mean(dim=0).argmax().item()
-    layer, head = divmod(place, hits.shape[2])
+    layer, head = divmod(hits[chooses].mean(dim=0).argmax().item(), hits.shape[2])
     return [layer, head, hits[~chooses].mean(dim=0)[layer, head].item()]
 
 
@@ -127,12 +126,8 @@ def best_of(choose):
     return attempt
 
 
-def best_by(choose):
-    return best_of(lambda hits, chooses: choose(hits[chooses].mean(0)))
-
-
-def best_named(name):
-    return lambda hits, chooses: name(*map(float, best_numpy(hits, chooses)), hits.shape[2])
+best_by = lambda choose: best_of(lambda hits, chooses: choose(hits[chooses].mean(0)))  # noqa: E731
+best_named = lambda name: lambda h, c: name(*map(float, best_numpy(h, c)), h.shape[2])  # noqa: E731
 
 
 wrong(
@@ -144,10 +139,7 @@ wrong(
     counts_instead_of_share=best_and(lambda hits, chooses: hits[~chooses].sum() / len(hits)),
     share_of_other_heads=lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
     weakest_instead=best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
-    divided_by_layers=lambda hits, chooses: (
-        *divmod(hits[chooses].mean(axis=0).argmax(), hits.shape[1]),
-        best_numpy(hits, chooses)[2],
-    ),
+    divided_by_layers=lambda h, c: (*divmod(h[c].mean(0).argmax(), h.shape[1]), best_numpy(h, c)[2]),
     flat_index=best_named(lambda layer, head, share, heads: (0, layer * heads + head, share)),
     counted_from_one=best_named(lambda layer, head, share, heads: (layer + 1, head + 1, share)),
     layer_and_head_swapped=best_named(lambda layer, head, share, heads: (head, layer, share)),
@@ -202,8 +194,7 @@ def interval_times(head_hits, rule_hits, pattern, draws):
     times = np.random.default_rng(3).multinomial(len(places), [1 / len(places)] * len(places), size=draws)
     weight = times[:, group]
     found = np.sort((weight * head_hits).sum(1) / weight.sum(1) - (weight * rule_hits).sum(1) / weight.sum(1))
-    cut = int(0.025 * draws)
-    return found[cut], found[-cut - 1]
+    return found[int(0.025 * draws)], found[-int(0.025 * draws) - 1]
 
 
 def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7):
@@ -219,9 +210,7 @@ def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut
 def interval_slow(head_hits, rule_hits, pattern, draws):
     names, ends = np.unique(pattern), []
     for _ in range(draws):
-        rows = []
-        for name in np.random.choice(names, len(names)):
-            rows.extend(np.flatnonzero(pattern == name))
+        rows = np.hstack([np.flatnonzero(pattern == name) for name in np.random.choice(names, len(names))])
         ends.append(head_hits[rows].mean() - rule_hits[rows].mean())
     return tuple(np.percentile(ends, [2.5, 97.5]))
 
@@ -236,9 +225,10 @@ def exact_interval(head_hits, rule_hits, pattern, draws):
             for more, lead in patterns:
                 place = pairs + more, ahead + lead
                 chances[place] = chances.get(place, 0) + chance / len(patterns)
-    shares = sorted((ahead / pairs, chance) for (pairs, ahead), chance in chances.items())
-    below = np.cumsum([chance for _, chance in shares])
-    return tuple(shares[place][0] for place in np.searchsorted(below, [0.025, 0.975]))
+    shares, chance = zip(
+        *sorted((ahead / pairs, one) for (pairs, ahead), one in chances.items()), strict=True
+    )
+    return tuple(shares[place] for place in np.searchsorted(np.cumsum(chance), [0.025, 0.975]))
 
 
 right("paired_interval", interval_counts, interval_loops, interval_torch, interval_times, interval_slow)
@@ -250,16 +240,14 @@ fresh("paired_interval", *(mixed(kinds, DRAWS) for kinds in (KINDS, PATTERNS[0][
 
 def drawn_apart(head_hits, rule_hits, pattern, draws):
     nothing = np.zeros_like(rule_hits)
-    low, high = interval_counts(head_hits, nothing, pattern, draws)
-    least, most = interval_counts(rule_hits, nothing, pattern, draws)
-    return low - most, high - least
+    ends = [interval_counts(hits, nothing, pattern, draws) for hits in (head_hits, rule_hits)]
+    return ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
 
 
 def of_others(places, how_many):
     def attempt(head_hits, rule_hits, pattern, draws):
         ahead, pairs = np.bincount(pattern, head_hits * 1.0 - rule_hits), np.bincount(pattern)
-        from_these = places(pattern)
-        drawn = np.random.default_rng(1).choice(from_these, (draws, how_many(pattern)))
+        drawn = np.random.default_rng(1).choice(places(pattern), (draws, how_many(pattern)))
         return np.quantile(ahead[drawn].sum(1) / pairs[drawn].sum(1).clip(1), [0.025, 0.975])
 
     return attempt

@@ -28,20 +28,15 @@ def flops_products(n, d, d_ff, h, g):
 
 
 def flops_heads(n, d, d_ff, h, g):
-    total, head_dim = 0, d // h
+    total = 4 * n * d * d_ff
     for head in range(h):
-        total += 2 * n * d * head_dim  # query
-        total += 2 * n * n * head_dim * 2  # scores, weighted sum
-        total += 2 * n * head_dim * d  # its part of the output projection
-        total += 2 * 2 * n * d * head_dim * (head < g)
-    return torch.tensor(total + 2 * (2 * n * d * d_ff))
+        total += (4 + 4 * (head < g)) * n * d * (d // h) + 4 * n * n * (d // h)
+    return torch.tensor(total)
 
 
 right(
     "layer_flops",
-    flops_terms,
-    flops_products,
-    flops_heads,
+    *(flops_terms, flops_products, flops_heads),
     lambda n, d, f, h, g: 8 * n * d**2 + 4 * n**2 * d + 4 * n * d * f - 4 * n * d * (h - g) * (d // h),
     lambda n, d, f, h, g: 4 * n * d * (d + d * g / h + n + f),
 )
@@ -129,11 +124,9 @@ def step_one_by_one(top, total, output, scores, value):
 def step_two_cases(top, total, output, scores, value):
     tile_top = scores.amax(-1, keepdim=True)
     tile = (scores - tile_top).exp()
-    tile_total, tile_output = tile.sum(-1, keepdim=True), tile @ value
-    up, down = (tile_top - top).clamp(min=0), (top - tile_top).clamp(min=0)
-    total = total * (-up).exp() + tile_total * (-down).exp()
-    output = output * (-up).exp() + tile_output * (-down).exp()
-    return torch.maximum(top, tile_top), total, output
+    old, new = (top - tile_top).clamp(max=0).exp(), (tile_top - top).clamp(max=0).exp()
+    total = total * old + tile.sum(-1, keepdim=True) * new
+    return torch.maximum(top, tile_top), total, output * old + tile @ value * new
 
 
 def step_double(top, total, output, scores, value):
@@ -166,21 +159,23 @@ fresh("online_step", (*state, parts[0][:, 1:], parts[1][1:]), (*(3 * part for pa
 
 
 def step_like(
-    sums=1, outputs=1, new_top=None, weigh=None, old=1, last=lambda *parts: parts[:3], add=torch.sum
+    sums=1,
+    outputs=1,
+    new_top=None,
+    weigh=None,
+    old=1,
+    base=math.e,
+    last=lambda *parts: parts[:3],
+    add=torch.sum,
 ):
     def attempt(top, total, output, scores, value):
         new = torch.maximum(top, scores.amax(-1, keepdim=True)) if new_top is None else new_top(top, scores)
-        factor = torch.exp(top - new)
-        weights = torch.exp(scores - new) if weigh is None else weigh(scores, new, top)
+        factor = base ** (top - new)
+        weights = base ** (scores - new) if weigh is None else weigh(scores, new, top)
         total = old * (total * factor**sums) + add(weights, -1, keepdim=True)
         return last(new, total, old * (output * factor**outputs) + weights @ value, factor)
 
     return attempt
-
-
-def step_with_powers_of_two(top, total, output, scores, value):
-    new_top, *rest = step_lines(top * math.log(2), total, output, scores * math.log(2), value)
-    return new_top / math.log(2), *rest
 
 
 wrong(
@@ -200,7 +195,7 @@ wrong(
     sum_of_maxima=lambda top, t, o, s, v: (top + s.max(-1, True)[0], *step_lines(top, t, o, s, v)[1:]),
     new_part_shrunk_too=step_like(0, 0, last=lambda new, total, output, f: (new, total * f, output * f)),
     new_part_forgotten=step_like(weigh=lambda s, new, top: torch.zeros_like(s)),
-    other_base=step_with_powers_of_two,
+    other_base=step_like(base=2),
     mean_not_sum=step_like(add=torch.mean),
     shrunk_by_the_sum=step_like(outputs=2),
     order_of_parts=lambda *given: step_lines(*given)[::-1],
@@ -245,34 +240,10 @@ def longest_behind_the_window(free, token, full, windowed, window):
     return np.int64(window + (units - both * window) // full) if full else np.inf
 
 
-def longest_floored(free_bytes, token_bytes, full_layers, window_layers, window):
-    tokens = free_bytes / token_bytes / (full_layers + window_layers)
-    if tokens >= window and full_layers == 0:
-        return torch.inf
-    if tokens >= window:
-        tokens = (free_bytes / token_bytes - window_layers * window) / full_layers
-    return math.floor(tokens)
-
-
 def longest_summed(free_bytes, token_bytes, full_layers, window_layers, window):
     each = np.where(np.arange(100_000) < window, full_layers + window_layers, full_layers) * token_bytes
     fits = np.searchsorted(each.cumsum(), free_bytes, side="right")
     return [fits if fits < len(each) else np.inf]
-
-
-right(
-    "longest_text",
-    longest_of_two,
-    longest_counted,
-    longest_searched,
-    longest_behind_the_window,
-    longest_floored,
-    longest_summed,
-)
-HAND_WORKED = [1773, 178, math.inf, 416, math.inf, 208, 30, 0, 20480]
-BY_HAND = dict(zip([50_001, 10_000, 9_000, 5_000, 6_000, 5_003, 1_063, 10, 2**30], HAND_WORKED, strict=True))
-peer("longest_text", lambda free_bytes, *_: BY_HAND[free_bytes])
-fresh("longest_text", (777, 2, 3, 2, 40), (90, 5, 1, 4, 9), (4_000, 8, 0, 5, 99), (4_000, 8, 0, 5, 101))
 
 
 def longest_like(behind, before=operator.floordiv):
@@ -282,6 +253,24 @@ def longest_like(behind, before=operator.floordiv):
         return behind(free, token, full, windowed, window) if full else math.inf
 
     return attempt
+
+
+right(
+    "longest_text",
+    longest_of_two,
+    longest_counted,
+    longest_searched,
+    longest_behind_the_window,
+    longest_summed,
+)
+right(
+    "longest_text",
+    longest_like(lambda free, t, a, b, n: math.floor((free / t - b * n) / a), lambda a, b: int(a / b)),
+)
+HAND_WORKED = [1773, 178, math.inf, 416, math.inf, 208, 30, 0, 20480]
+BY_HAND = dict(zip([50_001, 10_000, 9_000, 5_000, 6_000, 5_003, 1_063, 10, 2**30], HAND_WORKED, strict=True))
+peer("longest_text", lambda free_bytes, *_: BY_HAND[free_bytes])
+fresh("longest_text", (777, 2, 3, 2, 40), (90, 5, 1, 4, 9), (4_000, 8, 0, 5, 99), (4_000, 8, 0, 5, 101))
 
 
 wrong(
@@ -296,8 +285,8 @@ wrong(
     window_not_counted=longest_like(lambda free, t, a, b, n: (free - t * (a + b) * n) // (t * a)),
     window_counted_twice=longest_like(lambda free, t, a, b, n: n + (free - t * b * n) // (t * a)),
     part_of_a_token=longest_like(lambda free, t, a, b, n: (free / t - b * n) / a, operator.truediv),
-    one_token_too_many=lambda *given: longest_floored(*given) + 1,
-    one_token_too_few=lambda *given: longest_floored(*given) - 1,
+    one_token_too_many=lambda *given: longest_of_two(*given) + 1,
+    one_token_too_few=lambda *given: longest_of_two(*given) - 1,
     keys_and_values_again=lambda free, token, *sizes: longest_counted(free, 2 * token, *sizes),
     bytes_of_a_token_ignored=lambda free, token, *sizes: longest_searched(free, 1, *sizes),
     layers_exchanged=lambda free, t, a, b, n: longest_counted(free, t, b, a, n),

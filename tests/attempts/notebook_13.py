@@ -128,12 +128,8 @@ def draw_by_inverse(logits, p):
 
 right(
     "draw_top_p",
-    draw_by_library,
-    draw_by_numpy,
-    draw_by_cumulative,
-    draw_by_scatter,
-    draw_by_gumbel,
-    draw_by_inverse,
+    *(draw_by_library, draw_by_numpy, draw_by_cumulative),
+    *(draw_by_scatter, draw_by_gumbel, draw_by_inverse),
 )
 peer("draw_top_p", draw_by_library)
 
@@ -197,10 +193,7 @@ def halves_by_numpy(weight, num_heads):
 
 right(
     "to_halves",
-    halves_by_loop,
-    halves_by_heads,
-    halves_by_index,
-    halves_by_numpy,
+    *(halves_by_loop, halves_by_heads, halves_by_index, halves_by_numpy),
     lambda w, n: w.view(n, -1, 2, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),
     lambda w, n: torch.stack([w.view(n, -1, w.shape[1])[:, i::2] for i in (0, 1)], dim=1).reshape_as(w),
 )
