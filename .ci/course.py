@@ -29,8 +29,7 @@ REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
 WAY += ["decoder", "what heads do", "what it costs", "how a head forms", "a model that writes"]
 
-# The way that leads soonest to a model that writes.
-SHORT_WAY = ("01", "02", "03", "04", "06", "13")
+SHORT_WAY = ("01", "02", "03", "04", "06", "13")  # leads soonest to a model that writes
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports")
@@ -38,8 +37,7 @@ FOLDED = ("set-up", "imports")
 # How the last paragraph of a cell begins that asks for a guess.
 GUESS = "**Guess.** "
 
-# The line in which the title cell says how long a notebook takes.
-TIME = r"^\*\*Time:\*\* .*$"
+TIME = r"^\*\*Time:\*\* .*$"  # how long a notebook takes, in its title cell
 
 # Pictures that are taken from a stored view: file in images/, notebook, id of the cell.
 PICTURES = {"head_view.png": ("06_head_view.ipynb", "pronoun-view")}
@@ -242,7 +240,7 @@ def table() -> str:
         minutes = f"{of['reading']} + {of['exercises']}"
         rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
-    whole, short = sum(hours.values()), sum(map(hours.get, SHORT_WAY))
+    whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
     told = (
         f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. To "
     )
