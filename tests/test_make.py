@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -88,10 +89,16 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
         path, token = found.groups()
 
         def get(path):
-            # No proxy stands between this machine and itself.
+            # No proxy between this machine and itself. The address may be printed before it listens.
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"http://127.0.0.1:{port}{path}?token={token}", timeout=30) as answer:
-                return answer.read().decode()
+            while True:
+                try:
+                    with opener.open(f"http://127.0.0.1:{port}{path}?token={token}", timeout=30) as answer:
+                        return answer.read().decode()
+                except urllib.error.URLError as error:
+                    if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
+                        raise
+                    time.sleep(0.2)
 
         assert "<title>JupyterLab</title>" in get("/lab")
         assert "<title>JupyterLab</title>" in get(path)
