@@ -36,7 +36,8 @@ FITTING = {"UV_TORCH_BACKEND": "auto", "UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_
 
 TROUBLE = """
 The packages could not be installed. The reason stands above: no network, a full disk (2 GB are needed), no
-Python from %d.%d to %d.%d (make lab PYTHON=python3.12 names one). Mend it, then run this again."""
+Python from %d.%d to %d.%d (make lab PYTHON=python3.12 names one).
+Mend it, then run this again.""" % (OLDEST + NEWEST)
 
 
 def make_environment(dev):
@@ -104,9 +105,7 @@ def install(*what):
 
 def uv(*arguments, **settings):
     """Run uv with the settings that pip has here; those that the user has made for uv itself stay."""
-    settings.update(
-        UV_INDEX_STRATEGY="unsafe-best-match", UV_PYTHON=str(PYTHON)
-    )  # pip's: best of all indexes
+    settings.update(UV_INDEX_STRATEGY="unsafe-best-match", UV_PYTHON=str(PYTHON))  # as pip: the best of all
     # Where Python writes no byte code, each import would compile what it needs: a fifth of all time.
     settings.update(UV_COMPILE_BYTECODE=str(int(sys.dont_write_bytecode)))
     lines = subprocess.check_output([*PIP, "config", "list"]).decode().splitlines()
@@ -123,8 +122,9 @@ if __name__ == "__main__":
     try:
         if sys.argv[1:2] == ["uv"]:
             get_uv()
+            TROUBLE = ""  # uv, or the tool that it runs, says what is wrong
             uv(*sys.argv[2:])
         else:
             make_environment(dev=sys.argv[1:] == ["dev"])
     except (OSError, subprocess.CalledProcessError, KeyboardInterrupt) as error:
-        sys.exit(("\n%s" % error if isinstance(error, OSError) else "") + TROUBLE % (OLDEST + NEWEST))
+        sys.exit(("\n%s" % error if isinstance(error, OSError) else "") + TROUBLE)

@@ -113,9 +113,7 @@ class LlamaOutput(NamedTuple):
     """What a `Llama` returns, mostly under the names that transformers uses."""
 
     logits: torch.Tensor  # (batch, new, vocab_size): a score for each token that may come next
-    hidden_states: (
-        tuple  # the embeddings, then each block's output, the last one after the norm: as the encoder's
-    )
+    hidden_states: tuple  # the embeddings, then each block's output, the last one after the norm
     attentions: tuple  # the weights of each block: each (batch, heads, new, all so far)
     past: tuple  # the keys and values of each block: each (batch, kv_heads, all so far, head_dim)
 
@@ -150,9 +148,7 @@ class Llama(nn.Module):
             hidden_states.append(hidden_state)
             attentions.append(attn_weights)
             presents.append(present)
-        table = (
-            self.embeddings.weight if self.output is None else self.output.weight
-        )  # (vocab_size, hidden_size)
+        table = (self.output or self.embeddings).weight  # (vocab_size, hidden_size)
         hidden_states[-1] = self.norm(hidden_state)
         logits = hidden_states[-1] @ table.T  # (batch, new, vocab_size)
         return LlamaOutput(logits, tuple(hidden_states), tuple(attentions), tuple(presents))
