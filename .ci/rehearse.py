@@ -32,7 +32,7 @@ import runner
 ROOT = course.ROOT
 sys.path += [str(ROOT), str(ROOT / "tests")]
 
-from utils.start import COLAB_LACKS, _pinned  # noqa: E402
+from utils.start import COLAB_LACKS, WRITER, _pinned  # noqa: E402
 
 KEPT = ROOT / ".rehearsal"
 AT_A_TIME = 2  # notebooks
@@ -60,8 +60,8 @@ COLAB_HOLDS_ALONE = [
     "jupyterlab_widgets==1.1.*",
     "ipython_genutils",
 ]
-# Nor does it have these, which the notebooks can do without.
-COLAB_LACKS_TOO = ["boto3", "jupyterlab", "nbval", "latex2mathml"]
+# Nor does it have these, which the notebooks, or most of them, can do without.
+COLAB_LACKS_TOO = ["boto3", "jupyterlab", "nbval", "latex2mathml", WRITER]
 
 # Colab's kernel is started so: `google.colab` is there before the first cell.
 LAUNCHER = "import google.colab\nfrom ipykernel.kernelapp import launch_new_instance\nlaunch_new_instance()\n"
@@ -183,7 +183,7 @@ def in_colab(path: Path, packages: Path, bare: Path) -> list[str]:
         opened = Path(shutil.copy(path, machine.content))
         before = freeze(machine.python)
         error = machine.play(course.read(opened).cells)
-        troubles = [error] * bool(error) + changes(before, freeze(machine.python))
+        troubles = [error] * bool(error) + changes(before, freeze(machine.python), path.name[:2] > "12")
         if not error:
             calls = machine.calls_of_pip()
             again = machine.play([nbformat.v4.new_code_cell(course.set_up()) for _ in range(2)])
@@ -192,11 +192,11 @@ def in_colab(path: Path, packages: Path, bare: Path) -> list[str]:
     return troubles
 
 
-def changes(before: list[str], after: list[str]) -> list[str]:
-    """What is wrong with what was installed: only what Colab lacks may be, in the course's versions."""
+def changes(before: list[str], after: list[str], writes: bool = False) -> list[str]:
+    """What is wrong with what was installed: what Colab lacks, and the writer, in the course's versions."""
     troubles = [f"{line} was replaced or removed" for line in before if line not in after]
     had = {name(line) for line in before}
-    pins = {name(line): line.split("==")[1] for line in _pinned(COLAB_LACKS)}
+    pins = {name(line): line.split("==")[1] for line in _pinned(COLAB_LACKS + [WRITER] * writes)}
     for line in (line for line in after if name(line) not in had):
         if name(line) not in pins:
             troubles.append(f"{line} was installed, which is not in COLAB_LACKS of utils/start.py")

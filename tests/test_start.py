@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 
 import course
 from utils import start
+from utils.gguf import PACKAGE
 
 ROOT = Path(__file__).parent.parent
 NEEDED = ["bertviz", "mpld3"]
@@ -67,6 +68,18 @@ def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(ma
     pins = dict(line.split()[0].split("==") for line in text.splitlines() if "==" in line)
     asked = dict(part.split("==") for part in command if "==" in part)
     assert asked == {name: pins[name] for name in NEEDED} and set(start.COLAB_LACKS) <= set(pins)
+
+
+def test_the_model_that_writes_is_fetched_in_colab_alone_and_only_when_it_is_asked_for(machine, monkeypatch):
+    machine.lacks.add(start.WRITER)
+    start.fetch_writer()
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    start.prepare()
+    assert machine.commands == []
+    for _ in range(2):
+        start.fetch_writer()
+    (command,) = machine.commands
+    assert command[-2:] == ["--no-deps", PACKAGE]
 
 
 def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):

