@@ -10,7 +10,7 @@ copyright = "the authors of the course. Code: MIT. Text and drawings: CC BY 4.0"
 
 extensions = ["myst_nb"]
 nb_execution_mode = "off"  # build.py has run the notebooks
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 4
 # Sphinx knows no cells. tests/test_site.py follows these links.
 nitpick_ignore_regex = [("myst", "cell-id=.*")]
