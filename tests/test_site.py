@@ -81,6 +81,7 @@ def test_pages_are_whole_and_ask_nobody(site, opened):
 def test_links_to_cells_lead_to_them(opened):
     following = """id => [...document.querySelectorAll('article :is(h1,h2,h3,h4,p,pre,summary)')].find(one =>
         one.textContent.trim() && document.getElementById(id).compareDocumentPosition(one) & 4).textContent"""
+    markup = r"^\d+\. |!\[.*?\]\(.*?\)|<[^>]*>|\W"
     cells = {path.stem: {cell.id: cell.source for cell in course.read(path).cells} for path in course.paths()}
     for text in course.NOTEBOOKS.glob("*.md"):
         page = opened(f"notebooks/{text.stem}.html")
@@ -88,7 +89,7 @@ def test_links_to_cells_lead_to_them(opened):
         assert len(links) == text.read_text(encoding="utf-8").count("#cell-id=") > 0
         for stem, cell in (re.search(r"(\w+)\.html#cell-id=(.+)", link).groups() for link in links):
             said = opened(f"notebooks/{stem}.html").evaluate(following, f"cell-id={cell}")
-            both = [re.sub(r"^\d+\. |!\[.*?\]\(.*?\)|<[^>]*>|\W", "", text)[:12] for text in (said, cells[stem][cell])]
+            both = [re.sub(markup, "", text)[:12] for text in (said, cells[stem][cell])]
             assert both[0] and both[1].startswith(both[0]), (stem, cell)
 
 
