@@ -337,3 +337,13 @@ def test_plain_commands_of_readme_are_those_of_make():
     assert [command.split()[0] for command in plain] == ["jupyterlab", "ruff", "ruff", "pytest"]
     for command in plain:
         assert f".venv/bin/python -m {command}" in made, command
+
+
+@each_notebook
+def test_plots_have_one_style(path):
+    for cell in cells(path, "code"):
+        if "plt.subplots(" in cell.source:
+            assert "with plot_style():" in cell.source, cell.id
+            assert not re.search(r'"(#[0-9a-f]{6}|tab:)', cell.source), f"{cell.id}: a colour of its own"
+        if re.search(r'color=f?"C', cell.source):  # read when the figure is drawn
+            assert "\nplt.show()" not in cell.source, f"{cell.id}: plt.show() stands outside the style"
