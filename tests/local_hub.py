@@ -6,10 +6,12 @@ import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+
+import torch
+from transformers import BertConfig, BertModel
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-# What can be wrong with a model here: it asks for a token, seems not to exist, fails, or never answers.
+# A model asks for a token, seems not to exist, fails, or never answers.
 FAULTS = {"gated": (401, "GatedRepo"), "private": (401, ""), "down": (503, ""), "silent": None}
 
 
@@ -40,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        path = urlsplit(self.path).path
+        path = self.path.partition("?")[0]
         self.hub.requests.append((self.command, path))
         if match := re.fullmatch(r"/lfs/(.+)/([^/]+)", path):
             return self.send_file(self.hub.models[match[1]] / match[2])
@@ -52,14 +54,14 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "silent":
             self.close_connection = self.hub.closed.wait()
         elif not folder:
-            self.fail(401)  # the real hub does not tell a stranger what exists
+            self.reply(401)  # the real hub does not tell a stranger what exists
         elif fault and (file or fault != "gated"):
-            self.fail(*FAULTS[fault])
+            self.reply(*FAULTS[fault])
         elif not file:
             files = [{"rfilename": path.name} for path in folder.iterdir()]
-            self.reply(200, json.dumps({"id": name, "sha": COMMIT, "siblings": files}).encode())
+            self.reply(200, body=json.dumps({"id": name, "sha": COMMIT, "siblings": files}).encode())
         elif not (folder / file).is_file():
-            self.fail(404, "EntryNotFound")
+            self.reply(404, "EntryNotFound")
         elif file.endswith(".safetensors"):
             content = (folder / file).read_bytes()
             headers = {"Location": f"{self.hub.store}/lfs/{name}/{file}", "X-Repo-Commit": COMMIT}
@@ -73,14 +75,12 @@ class Handler(BaseHTTPRequestHandler):
     def send_file(self, file):
         content = file.read_bytes()
         etag = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # git's, as on the real hub
-        self.reply(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
+        self.reply(200, "", content, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
 
-    def fail(self, status, code=""):
-        self.reply(status, headers={"X-Error-Code": code} if code else {})
-
-    def reply(self, status, body=b"", headers=()):
+    def reply(self, status, fault="", body=b"", headers=()):
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **dict(headers)}.items():
+        always = {"Content-Length": str(len(body)), "X-Error-Code": fault}
+        for name, value in {**always, **dict(headers)}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -92,9 +92,6 @@ class Handler(BaseHTTPRequestHandler):
 
 def make_checkpoint(folder, tokenizer, **sizes):
     """Write a BERT of these sizes, random in every weight, with the files of a tokenizer."""
-    import torch
-    from transformers import BertConfig, BertModel
-
     torch.manual_seed(0)
     model = BertModel(BertConfig(**sizes))
     with torch.no_grad():
