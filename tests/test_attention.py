@@ -21,10 +21,8 @@ from utils.attention import (
     convert_mask,
     fused_attention,
     masked_softmax,
-    merge_heads,
     padding_mask,
     scaled_dot_product_attention,
-    split_heads,
     split_mask,
     use_fused_attention,
     weights_of_bert,
@@ -273,20 +271,6 @@ def test_one_head_and_a_list_of_them_are_those_of_all(mask):
     assert count == sum(parameter.numel() for parameter in peers()[0].parameters()) == 4 * (24 * 24 + 24)
 
 
-def test_one_head_takes_any_leading_axes():
-    head, hidden_state = AttentionHead(8, 4), torch.randn(2, 3, 5, 8)
-    output, attn_weights = head(hidden_state, causal_mask(5))
-    assert output.shape == (2, 3, 5, 4) and attn_weights.shape == (2, 3, 5, 5)
-    assert_equal(output[1, 2], head(hidden_state[1, 2], causal_mask(5))[0])
-
-
-def test_split_and_merge_heads():
-    projected = torch.arange(12).view(1, 3, 4)
-    per_head = split_heads(projected, 2)
-    assert per_head.tolist() == [[[[0, 1], [4, 5], [8, 9]], [[2, 3], [6, 7], [10, 11]]]]
-    assert torch.equal(merge_heads(per_head), projected)
-
-
 def test_works_under_autocast():
     own, hidden_state = MultiHeadAttention(24, 4), torch.randn(2, 5, 24)
     expected, _ = own(hidden_state)
@@ -342,48 +326,30 @@ REFUSED = [
     ("no width", lambda: attend(zeros(4, 0), zeros(5, 0), zeros(5, 8)), ValueError, "(4, 0)"),
     ("values", lambda: attend(zeros(4, 8), zeros(5, 8), zeros(6, 8)), ValueError, "(6, 8)"),
     ("batches", lambda: attend(zeros(2, 4, 8), zeros(3, 5, 8), zeros(3, 5, 8)), ValueError, "(3, 5, 8)"),
-    ("one value", lambda: attend(zeros(2, 4, 8), zeros(2, 5, 8), zeros(1, 5, 8)), ValueError, "(1, 5, 8)"),
-    ("axes", lambda: attend(zeros(4, 8), zeros(1, 5, 8), zeros(1, 5, 8)), ValueError, "(4, 8)"),
     ("integers", lambda: attend(IDS, IDS, IDS), TypeError, "query is of torch.int64"),
-    ("integer values", lambda: attend(zeros(1, 3), zeros(1, 3), IDS), TypeError, "value is of torch.int64"),
     ("dtypes", lambda: attend(zeros(4, 8), zeros(5, 8).double(), zeros(5, 8)), TypeError, "torch.float64"),
     ("devices", lambda: attend(zeros(4, 8), zeros(5, 8), zeros(5, 8).to("meta")), ValueError, "meta"),
-    ("no tensor", lambda: attend(zeros(4, 8), [[1.0]], zeros(5, 8)), TypeError, "list"),
-    ("mask, length", lambda: masked(ones(4, 4)), ValueError, "(4, 4)"),
     ("mask, tokenizer's", lambda: masked(ones(3, 5).long(), 3, 2), ValueError, "(3, 2, 4, 5)"),
-    ("mask, a batch too many", lambda: masked(ones(3, 4, 5), 1), ValueError, "(1, 4, 5)"),
-    ("mask, another batch", lambda: masked(ones(3, 4, 5), 2), ValueError, "(2, 4, 5)"),
     ("mask, an axis too many", lambda: masked(ones(1, 4, 5)), ValueError, "(1, 4, 5)"),
-    ("mask, an empty axis", lambda: masked(ones(0, 4, 5), 1), ValueError, "(0, 4, 5)"),
     ("mask, additive", lambda: masked(torch.tensor([0, 0, 0, -INF, 0])), ValueError, "from -inf to 0"),
-    ("mask, additive -1e9", lambda: masked(torch.tensor([0, -1e9, 0, 0, 0])), ValueError, "convert_mask()"),
     ("mask, additive, no pads", lambda: masked(zeros(4, 5)), ValueError, "mask.bool()"),
     ("mask, inverted", lambda: masked(1 - ones(4, 5).tril(1)), ValueError, "float32"),
-    ("mask, of ids", lambda: masked(IDS[0, [0, 1, 2, 0, 1]]), ValueError, "101 to 2051"),
     ("mask, NaN", lambda: masked(torch.full((4, 5), float("nan"))), ValueError, "nan"),
-    ("mask, a list", lambda: masked([[True]]), TypeError, "list"),
     ("mask, complex", lambda: masked(ones(4, 5, dtype=torch.complex64)), TypeError, "torch.complex64"),
     ("mask, elsewhere", lambda: masked(ones(4, 5, device="meta").bool()), ValueError, "meta"),
-    ("fused, additive", lambda: fused_attention(*random_qkv(1, 2), ones(7) * -INF), ValueError, "-inf"),
     ("fused, length", lambda: fused_attention(*random_qkv(1, 2), ones(4)), ValueError, "(1, 2, 5, 7)"),
-    ("length below 0", lambda: causal_mask(-1), ValueError, "seq_len is -1"),
     ("length in floats", lambda: causal_mask(2.0), TypeError, "seq_len is 2.0"),
     ("padding, one axis", lambda: padding_mask(ones(5).long()), ValueError, "(5,)"),
     ("padding, of ids", lambda: padding_mask(IDS), ValueError, "101 to 2051"),
-    ("padding, a list", lambda: padding_mask([[1, 0]]), TypeError, "list"),
     ("unknown source", lambda: convert_mask(IDS, "bert", "keep"), ValueError, "'bert'"),
-    ("unknown target", lambda: convert_mask(IDS > 0, "keep", "torch"), ValueError, "'torch'"),
     ("not bool", lambda: convert_mask(IDS, "ignore", "keep"), ValueError, "torch.int64"),
     ("not 0 and 1", lambda: convert_mask(IDS, "tokenizer", "keep"), ValueError, "torch.int64"),
     ("not additive", lambda: convert_mask(ones(2, 2), "additive", "keep"), ValueError, "torch.float32"),
-    ("a bias", lambda: convert_mask(torch.full((2, 2), -3.5), "additive", "keep"), ValueError, "-1000"),
     ("additive integers", lambda: convert_mask(IDS * 0, "additive", "keep"), ValueError, "torch.int64"),
     ("into integers", lambda: convert_mask(IDS, "keep", "additive", torch.int64), TypeError, "torch.int64"),
     ("converting a list", lambda: convert_mask([1], "keep", "ignore"), TypeError, "list"),
     ("no mask for 2 heads", lambda: split_mask(ones(3, 4, 5), 2), ValueError, "(3, 4, 5)"),
     ("heads that do not divide", lambda: MultiHeadAttention(10, 3), ValueError, "num_heads 3"),
-    ("no heads", lambda: MultiHeadAttention(10, 0), ValueError, "num_heads is 0"),
-    ("heads in floats", lambda: MultiHeadAttentionList(8, 2.0), TypeError, "num_heads is 2.0"),
     ("True heads", lambda: MultiHeadAttentionList(8, True), TypeError, "num_heads is True"),
     ("head of no size", lambda: AttentionHead(8, 0), ValueError, "head_dim is 0"),
     ("head on nothing", lambda: AttentionHead(0, 8), ValueError, "hidden_size is 0"),
@@ -395,20 +361,13 @@ REFUSED = [
 
 X = zeros(2, 3, 8)
 REFUSED_BY_BOTH = [
-    ("ids", lambda own: own(IDS), TypeError, "torch.int64"),
     ("no tensor", lambda own: own([1.0]), TypeError, "list"),
     ("no batch", lambda own: own(zeros(3, 8)), ValueError, "(batch, seq, 8)"),
-    ("width", lambda own: own(zeros(2, 3, 7)), ValueError, "(2, 3, 7)"),
     ("dtype", lambda own: own(X.double()), TypeError, "weight of torch.float32"),
-    ("device", lambda own: own(X.to("meta")), ValueError, "weight on cpu"),
     ("memory, width", lambda own: own(X, None, zeros(2, 3, 7)), ValueError, "(2, 3, 7)"),
     ("memory, batch", lambda own: own(X, None, zeros(1, 3, 8)), ValueError, "(1, 3, 8)"),
-    ("memory, axes", lambda own: own(X, None, zeros(3, 8)), ValueError, "(3, 8)"),
-    ("memory, dtype", lambda own: own(X, None, X.half()), TypeError, "torch.float16"),
     ("mask, batch", lambda own: own(X, ones(3, 1, 1, 3)), ValueError, "(3, 1, "),
-    ("mask, heads", lambda own: own(X, ones(3, 3, 3)), ValueError, "(3, 3, 3)"),
     ("mask, length", lambda own: own(X, causal_mask(4)), ValueError, "(4, 4)"),
-    ("mask, additive", lambda own: own(X, zeros(3, 3)), ValueError, "convert_mask()"),
     ("mask, a list", lambda own: own(X, [1]), TypeError, "list"),
 ]
 test_refused = refusals(REFUSED)

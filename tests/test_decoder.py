@@ -184,9 +184,9 @@ def test_decoding_stops_at_the_last_position():
     assert greedy_decode(model, random_ids(2, 4), max_new_tokens=3).target_ids.shape == (2, 4)
 
 
-def call(source=(2, 9), target=(2, 4), mask=None, dtype=torch.int64):
+def call(source=(2, 9), target=(2, 4), mask=None):
     """A call of the model with ids of these shapes, all of them 5, and a mask of 1."""
-    model_of()(torch.full(source, 5), torch.full(target, 5, dtype=dtype), mask and torch.ones(mask))
+    model_of()(torch.full(source, 5), torch.full(target, 5), mask and torch.ones(mask))
 
 
 def call_decoder(*memory):
@@ -210,19 +210,13 @@ def change_memory(model):
 
 ONE, NOTHING, MEMORY = torch.tensor([[1]]), SimpleNamespace(), torch.randn(1, 3, 24)
 REFUSED = [
-    ("source not in the vocabulary", lambda: model_of()(ONE * 99, ONE), ValueError, "source_ids holds 99"),
     ("target not in the vocabulary", lambda: model_of()(ONE, -ONE), ValueError, "target_ids holds -1"),
     ("source is a list", lambda: model_of()([[3, 4]], ONE), TypeError, "source_ids.*list"),
-    ("target of floats", lambda: call(dtype=torch.float32), TypeError, "target_ids.*float32"),
-    ("target of one axis", lambda: call(target=(4,)), ValueError, r"target_ids.*\(4,\)"),
     ("target too long", lambda: call(target=(2, 49)), ValueError, "target_ids has 49.* 48 "),
     ("source too long", lambda: decode(length=50), ValueError, "source_ids has 50.* 48 "),
     ("unequal batches", lambda: call((2, 9), (3, 4)), ValueError, r"\(2, 9\).*\(3, 4\)"),
     ("memory of another batch", lambda: call_decoder(2, 9, 24), ValueError, r"\(3, 4, 24\).*\(2, 9, 24\)"),
-    ("memory of another width", lambda: call_decoder(3, 9, 32), ValueError, r"\(3, 9, 32\).*24"),
     ("mask of another shape", lambda: call(mask=(2, 8)), ValueError, r"\(2, 8\).*\(2, 9\)"),
-    ("decoder of no config", lambda: Decoder(NOTHING), ValueError, "hidden_size"),
-    ("layer of no config", lambda: DecoderLayer(NOTHING), ValueError, "hidden_size"),
     ("model of no config", lambda: EncoderDecoder(NOTHING), ValueError, "hidden_size"),
     ("train mode", lambda: greedy_decode(model_of().train(), ONE), ValueError, r"eval\(\)"),
     ("too many new tokens", lambda: decode(max_new_tokens=49), ValueError, "max_new_tokens is 49.* 48 "),

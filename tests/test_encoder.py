@@ -160,13 +160,6 @@ def test_dropout_strikes_both_branches_and_not_the_residual_path(norm_first):
     close(layer(hidden_state)[0], expected, 1e-12)
 
 
-def test_outputs_have_the_names_and_shapes_of_transformers():
-    output = new_encoder()(ids(2, 7))
-    assert output._fields == ("last_hidden_state", "hidden_states", "attentions")
-    assert [tuple(state.shape) for state in output.hidden_states] == [(2, 7, 16)] * 3
-    assert [tuple(layer.shape) for layer in output.attentions] == [(2, 2, 7, 7)] * 2
-
-
 def test_a_sequence_of_pads_only_attends_to_nothing():
     output = new_encoder()(ids(2, 4), attention_mask=torch.tensor([[0] * 4, [1] * 4]))
     assert output.last_hidden_state.isfinite().all()
@@ -217,46 +210,30 @@ EIGHT = torch.ones(8)
 LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
 REFUSED = [
-    ("no BERT", lambda: Encoder.from_bert(nn.Linear(2, 2)), TypeError, "Linear"),
     ("a head on it", lambda: Encoder.from_bert(BertForMaskedLM(new_config())), TypeError, "model.bert"),
     ("a decoder", lambda: twin_of(is_decoder=True), ValueError, "is_decoder"),
     ("ReLU", lambda: twin_of(hidden_act="relu"), ValueError, "'relu'"),
-    ("tanh-GELU", lambda: twin_of(hidden_act="gelu_new"), ValueError, "'gelu_new'"),
     ("NaN", lambda: twin_of(put(NORM, bias(math.nan))), ValueError, "layers.1.attention_norm.bias"),
-    ("infinity", lambda: twin_of(put(NORM, bias(-math.inf))), ValueError, "layers.1.attention_norm.bias"),
     ("a missing weight", lambda: twin_of(put(NORM, None)), ValueError, "layers.1.attention_norm.bias"),
     ("a part too many", lambda: twin_of(put("extra", nn.Linear(2, 2))), ValueError, "extra.bias, extra."),
-    ("nearly a pooler", lambda: twin_of(put("pooler2", nn.Linear(2, 2))), ValueError, "pooler2.bias"),
     ("other shape", lambda: twin_of(put(NORM, nn.Parameter(EIGHT))), ValueError, "attention_norm.bias"),
     ("id too large", lambda: run(torch.tensor([[3, 50, 1]])), ValueError, "0 to 49"),
     ("id below 0", lambda: run(torch.tensor([[3, -1]])), ValueError, "-1"),
     ("too many tokens", lambda: run(ids(1, 13)), ValueError, "max_length=12"),
     ("floats for ids", lambda: run(torch.rand(1, 3)), TypeError, "torch.float32"),
-    ("bools for ids", lambda: run(torch.ones(1, 3).bool()), TypeError, "torch.bool"),
     ("ids, one axis", lambda: run(ids(5), attention_mask=torch.ones(5)), ValueError, "unsqueeze(0)"),
-    ("ids, three axes", lambda: run(ids(1, 2, 3)), ValueError, "(1, 2, 3)"),
     ("no ids", lambda: run(torch.zeros(1, 0).long()), ValueError, "(1, 0)"),
-    ("ids in a list", lambda: run([[1, 2]]), TypeError, "list"),
     ("ids elsewhere", lambda: run(ids(1, 2).to("meta")), ValueError, "meta"),
     ("segment too large", lambda: run(ids(1, 3), torch.tensor([[0, 2, 1]])), ValueError, "0 to 1"),
     ("segments, length", lambda: run(ids(1, 3), torch.zeros(1, 4).long()), ValueError, "(1, 4)"),
-    ("segments, batch", lambda: run(ids(2, 3), torch.zeros(1, 3).long()), ValueError, "(2, 3)"),
-    ("floats for segments", lambda: run(ids(1, 3), torch.zeros(1, 3)), TypeError, "token_type_ids"),
     ("mask, length", lambda: run(ids(2, 3), attention_mask=torch.ones(2, 4)), ValueError, "(2, 4)"),
-    ("mask, three axes", lambda: run(ids(2, 3), attention_mask=torch.ones(2, 1, 3)), ValueError, "(2, 1, 3)"),
     ("mask in a list", lambda: run(ids(1, 3), attention_mask=[[1, 1, 1]]), TypeError, "attention_mask"),
     ("additive", lambda: run(ids(1, 2), attention_mask=torch.tensor([[0.0, -1e9]])), ValueError, "additive"),
     ("feed-forward without", lambda: lacking(FeedForward), ValueError, LACKED),
     ("attention without", lambda: lacking(LayerAttention), ValueError, LACKED),
-    ("layer without", lambda: lacking(EncoderLayer), ValueError, LACKED),
     ("embeddings without", lambda: lacking(Embeddings), ValueError, LACKED),
-    ("encoder without", lambda: lacking(Encoder), ValueError, LACKED),
-    ("size in text", lambda: Encoder(bare_config(hidden_size="16")), TypeError, "hidden_size is '16'"),
     ("no layers", lambda: Encoder(bare_config(num_hidden_layers=0)), ValueError, "num_hidden_layers is 0"),
-    ("heads", lambda: Encoder(bare_config(num_attention_heads=3)), ValueError, "num_heads 3"),
-    ("other activation", lambda: Encoder(bare_config(hidden_act="relu")), ValueError, "'relu'"),
     ("no labels", lambda: SequenceClassifier(new_config(), 0), ValueError, "num_labels is 0"),
-    ("labels in text", lambda: SequenceClassifier(new_config(), "3"), TypeError, "num_labels is '3'"),
 ]
 test_refused = refusals(REFUSED)
 

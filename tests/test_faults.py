@@ -3,24 +3,21 @@
 import copy
 import functools
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
 import torch
 from view_samples import unpack
 
 import course
+import runner
 from utils.encoder import Encoder
 from utils.patterns import score_patterns
 from utils.plots import attention_table, plot_attention
 from utils.views import head_view, model_view, neuron_view
 
-ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = ["01", "06"]  # the notebooks whose cells are run twice, and backwards
 
 
@@ -98,44 +95,6 @@ def test_model_of_half_precision_works_everywhere(bert, dtype, near):
     assert ((levels / 4095) ** 2 - truth).abs().max() < near
 
 
-# Plays cells as a notebook's kernel does, in one process. What it gets and gives is JSON, which is ASCII.
-PLAY = r"""
-import json, os, sys
-
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
-
-class ZMQ(InteractiveShell):
-    kernel = None  # pandas looks for this and the class: a table is then as wide as in a notebook
-
-shell = ZMQ.instance()
-
-def play(source):
-    with capture_output() as shown:
-        shell.display_trap.hook = sys.displayhook  # what the last line of a cell gives is captured, too
-        result = shell.run_cell(source)
-    error = result.error_before_exec or result.error_in_exec
-    return {
-        "error": error and f"{type(error).__name__}: {error}",
-        "stdout": shown.stdout,
-        "stderr": shown.stderr,
-        "plain": [output.data.get("text/plain") for output in shown.outputs],
-        "pictures": sum("image/png" in output.data for output in shown.outputs),
-    }
-
-asked, report = json.load(sys.stdin), {}
-"""
-ORDERS = """
-for name, cells in asked.items():
-    shell.reset()
-    twice = [[play(cell) for _ in range(2)] for cell in cells]
-    shell.reset()  # as a restart leaves it: no name is known
-    backwards = [play(cell) for cell in (cells[0], *reversed(cells[1:]))]
-    report[name] = {"twice": twice, "backwards": backwards, "forwards": [play(cell) for cell in cells]}
-print("\\n" + json.dumps(report))
-"""
-
-
 @functools.cache
 def code_of(number):
     """Return the code cells of a notebook, with their stored outputs."""
@@ -146,43 +105,50 @@ def code_of(number):
 def assert_right(cells, played):
     """Each cell shows what the committed notebook shows: the lines, the texts and the number of pictures."""
     for cell, now in zip(cells, played, strict=True):
-        shown = [output.data for output in cell.outputs if "data" in output]
-        assert now == {
-            "error": None,
-            "stdout": "".join(output.text for output in cell.outputs if output.output_type == "stream"),
-            "stderr": "",
-            "plain": [data.get("text/plain") for data in shown],
-            "pictures": sum("image/png" in data for data in shown),
-        }, cell.source
+        expected, found = (
+            [
+                (output.output_type, output.get("name"), output.get("text"), data.get("text/plain"), *data)
+                for output in outputs
+                for data in [output.get("data", {})]
+            ]
+            for outputs in (cell.outputs, now.outputs)
+        )
+        assert found == expected, cell.source
 
 
 @pytest.fixture(scope="module")
-def orders(tmp_path_factory):
-    given = json.dumps({number: [cell.source for cell in code_of(number)] for number in NUMBERS})
-    env = os.environ | {"IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
-    env["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as in a notebook
-    command, there = [sys.executable, "-c", PLAY + ORDERS], ROOT / "notebooks"
-    done = subprocess.run(command, input=given, cwd=there, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def orders():
+    """The cells of both notebooks in one kernel: each twice; from anew backwards, then forwards."""
+    row, places = [], {}
+    for number in NUMBERS:
+        cells = [cell.source for cell in code_of(number)]
+        twice = [cell for cell in cells for _ in range(2)]
+        parts = {"twice": twice, "backwards": [cells[0], *reversed(cells[1:])], "forwards": cells}
+        for name, part in parts.items():
+            row += ["%reset -f"] * (name != "forwards")  # as a restart leaves it: no name is known
+            places[number, name] = slice(len(row), len(row) + len(part))
+            row += part
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in row])
+    runner.execute(notebook, allow_errors=True)
+    return {key: notebook.cells[place] for key, place in places.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_each_cell_run_twice_gives_the_same_right_result(orders, number):
     for run in (0, 1):
-        assert_right(code_of(number), [both[run] for both in orders[number]["twice"]])
+        assert_right(code_of(number), orders[number, "twice"][run::2])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_cells_out_of_order_name_what_is_not_there_yet_and_run_all_mends_it(orders, number):
     cells, names = code_of(number), set()
-    for place, now in zip([0, *range(len(cells) - 1, 0, -1)], orders[number]["backwards"], strict=True):
-        if now["error"] is not None:
-            lacking = re.fullmatch(r"NameError: name '(\w+)' is not defined", now["error"])
-            assert lacking, (cells[place].source, now["error"])
+    for place, now in zip([0, *range(len(cells) - 1, 0, -1)], orders[number, "backwards"], strict=True):
+        for error in (output for output in now.outputs if output.output_type == "error"):
+            lacking = re.fullmatch(r"name '(\w+)' is not defined", error.evalue)
+            assert lacking and error.ename == "NameError", (cells[place].source, error.evalue)
             assert any(lacking[1] in cell.source for cell in cells[:place])
             names.add(lacking[1])
     assert len(names) > 3  # else nothing was out of order
-    assert_right(cells, orders[number]["forwards"])
+    assert_right(cells, orders[number, "forwards"])

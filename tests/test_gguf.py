@@ -89,11 +89,9 @@ def test_a_small_file(tmp_path):
 
 BAD = [
     (b"", "no GGUF file of version 3"),
-    (b"PK\x03\x04" * 9, "no GGUF file of version 3"),
     (small_file(version=2), "no GGUF file of version 3"),
     (small_file(kind=12), r"kinds \[12\], not F32, Q4_1 or Q8_0"),
     (small_file(numbers=63), "damaged or cut short"),
-    (small_file()[:40], "damaged or cut short"),
     (small_file()[:8] + b"\xff" * 200, "damaged or cut short"),
 ]
 

@@ -106,18 +106,12 @@ REFUSED = [
     ("no tokens", lambda: pattern_targets([]), ValueError, "no tokens"),
     ("B at 0", lambda: pattern_targets(TOKENS, 0), ValueError, "sentence_b_start is 0.* 1 and 11"),
     ("B behind the end", lambda: pattern_targets(TOKENS, COUNT), ValueError, "is 12.* 1 and 11"),
-    ("B below 0", lambda: pattern_targets(TOKENS, -3), ValueError, "sentence_b_start is -3.* 1 and 11"),
     ("half a place", lambda: pattern_targets(TOKENS, 1.5), TypeError, "sentence_b_start is 1.5"),
-    ("B as text", lambda: pattern_targets(TOKENS, "7"), TypeError, "sentence_b_start is '7'"),
     ("another text", lambda: score(random_attention(count=9)), ValueError, NEEDED),
     ("a batch of two", lambda: score([torch.cat([layer, layer]) for layer in FITS]), ValueError, NEEDED),
-    ("three axes", lambda: score([layer[0] for layer in FITS]), ValueError, NEEDED),
-    ("not square", lambda: score([layer[..., :9] for layer in FITS]), ValueError, NEEDED),
     ("layers that differ", lambda: score([*FITS, FITS[0][:, :3]]), ValueError, NEEDED),
-    ("no weights", lambda: score(()), ValueError, NEEDED),
     ("NaN", lambda: score([layer * torch.nan for layer in FITS]), ValueError, "NaN"),
     ("weights not asked for", lambda: score(None), TypeError, "output_attentions=True"),
     ("more targets", lambda: weigh((2, 3, 3), (4, 4)), ValueError, r"\(2, 3, 3\).*\(4, 4\)"),
-    ("fewer targets", lambda: weigh((3, 3), (1, 3)), ValueError, r"\(3, 3\).*\(1, 3\)"),
 ]
 test_what_does_not_fit_is_refused = refusals(REFUSED)
