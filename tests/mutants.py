@@ -8,22 +8,10 @@ from pathlib import Path
 
 from attempts import tables
 
-SWAPS = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
+PAIRS = [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.BitAnd, ast.BitOr), (ast.Lt, ast.LtE)]
+PAIRS += [(ast.Gt, ast.GtE), (ast.Eq, ast.NotEq)]
+SWAPS = {ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult}
+SWAPS |= {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 LIBRARIES = {"torch", "F", "nn", "np", "math", "super"}
 
 

@@ -79,13 +79,6 @@ def test_ids_are_those_of_the_vocabulary_and_reading_stops_at_the_first_end():
     assert dates.show_ids(encode_text("5 m")) == ["[START]", "5", "␣", "m", "[END]"]
 
 
-def test_texts_are_padded_behind():
-    ids, mask = pad_texts(["1", "234"])
-    assert ids.tolist() == [[*encode_text("1"), PAD, PAD], encode_text("234")]
-    assert mask.tolist() == [[1, 1, 1, 0, 0], [1] * 5]
-    assert ids.dtype == mask.dtype == torch.int64
-
-
 def test_loss_is_the_mean_surprise_at_each_next_token():
     """Token by token, each target alone and without any pad."""
     model, pairs = small_model(torch.float64), [("may 5", "1"), ("5 june 1999", "1999-06-05")]

@@ -6,15 +6,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 from refused import refusals
+from tiny_models import take_weights
 from torch import nn
 
-from utils.attention import causal_mask, padding_mask, use_fused_attention, weights_of_torch
+from utils.attention import causal_mask, padding_mask, use_fused_attention
 from utils.dates import DATE_CONFIG, VOCABULARY, pad_texts
 from utils.decoder import END, PAD, START, Decoder, DecoderLayer, EncoderDecoder, greedy_decode
 from utils.decoder import key_value_cache as cache
 from utils.encoder import Encoder
 
 TEXTS = ["5 may 2021", "Friday, the 25th of September 2099", "Jan 1, 1900"]
+SAME = {"self_attention": "self_attn", "cross_attention": "multihead_attn", "feed_forward_norm": "norm3"}
+SAME |= {"self_attention_norm": "norm1", "cross_attention_norm": "norm2"}  # our names, and PyTorch's
 both_orders = pytest.mark.parametrize("norm_first", [False, True])
 
 
@@ -44,24 +47,13 @@ def torch_stack(config, norm_first):
     return stack
 
 
-def take_weights(ours, theirs):
-    """Give a `DecoderLayer` the weights of a layer of PyTorch's."""
-    ours.self_attention.load_state_dict(weights_of_torch(theirs.self_attn))
-    ours.cross_attention.load_state_dict(weights_of_torch(theirs.multihead_attn))
-    ours.self_attention_norm.load_state_dict(theirs.norm1.state_dict())
-    ours.cross_attention_norm.load_state_dict(theirs.norm2.state_dict())
-    ours.feed_forward_norm.load_state_dict(theirs.norm3.state_dict())
-    ours.feed_forward.expand.load_state_dict(theirs.linear1.state_dict())
-    ours.feed_forward.contract.load_state_dict(theirs.linear2.state_dict())
-
-
 @both_orders
 def test_decoder_computes_what_that_of_pytorch_does(norm_first):
     torch.manual_seed(1)
     config = small(num_hidden_layers=3, layer_norm_eps=0.01)
     theirs, ours = torch_stack(config, norm_first), Decoder(config, norm_first).eval()
     for own, their in zip(ours.layers, theirs.layers, strict=True):
-        take_weights(own, their)
+        take_weights(own, their, **SAME)
     if norm_first:
         ours.norm.load_state_dict(theirs.norm.state_dict())
     ids, memory, keep = random_ids(2, 5), torch.randn(2, 7, 24), torch.tensor([[1] * 7, [1] * 3 + [0] * 4])

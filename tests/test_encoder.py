@@ -8,11 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from refused import refusals
-from tiny_models import bare_config, close, ids, new_bert, new_config, new_encoder, pads
+from tiny_models import bare_config, close, ids, new_bert, new_config, new_encoder, pads, take_weights
 from torch import nn
 from transformers import BertForMaskedLM
 
-from utils.attention import LayerAttention, use_fused_attention, weights_of_torch
+from utils.attention import LayerAttention, use_fused_attention
 from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, SequenceClassifier, layer_norm
 
 
@@ -119,15 +119,6 @@ def test_layer_norm_is_that_of_pytorch():
     close(by_hand, torch.tensor([-0.5, 0.5]), 1e-6)  # mean 2, variance 1, root of 1 + 3 is 2
 
 
-def copy_from_torch(layer, source):
-    """Give an EncoderLayer the weights of an `nn.TransformerEncoderLayer`."""
-    layer.attention.load_state_dict(weights_of_torch(source.self_attn))
-    layer.attention_norm.load_state_dict(source.norm1.state_dict())
-    layer.feed_forward_norm.load_state_dict(source.norm2.state_dict())
-    layer.feed_forward.expand.load_state_dict(source.linear1.state_dict())
-    layer.feed_forward.contract.load_state_dict(source.linear2.state_dict())
-
-
 def torch_layer(norm_first):
     torch.manual_seed(1)
     kinds = {"activation": "gelu", "batch_first": True, "norm_first": norm_first, "layer_norm_eps": 1e-12}
@@ -144,7 +135,8 @@ def test_stack_with_norms_first_is_that_of_pytorch():
     nn.init.normal_(source.norm.double().weight)
     whole = new_encoder(norm_first=True)
     for layer, theirs in zip(whole.layers, source.layers, strict=True):
-        copy_from_torch(layer, theirs)
+        names = {"attention": "self_attn", "attention_norm": "norm1", "feed_forward_norm": "norm2"}
+        take_weights(layer, theirs, **names)
     whole.norm.load_state_dict(source.norm.state_dict())
     output = whole(ids(2, 7))
     close(output.last_hidden_state, source.eval()(output.hidden_states[0]))
@@ -178,26 +170,19 @@ def test_classifier_reads_the_first_token():
     close(model(**inputs), model.classifier.bias.expand(4, 3), 1e-12)
 
 
-def twin_of(change=lambda model: None, **changes):
-    model = new_bert(**changes)
-    change(model)
+def twin_of(**changes):
+    return Encoder.from_bert(new_bert(**changes))
+
+
+def twin_with(part, value):
+    """The twin of a BERT in which something else stands in a place."""
+    path, _, name = part.rpartition(".")
+    setattr((model := new_bert()).get_submodule(path), name, value)
     return Encoder.from_bert(model)
-
-
-def put(part, value):
-    def change(model):
-        path, name = part.rsplit(".", 1) if "." in part else ("", part)
-        setattr(model.get_submodule(path), name, value)
-
-    return change
 
 
 def run(input_ids, *others, **masks):
     return new_encoder()(input_ids, *others, **masks)
-
-
-def bias(value):
-    return nn.Parameter(torch.full((16,), value))
 
 
 def lacking(make):
@@ -206,17 +191,17 @@ def lacking(make):
     return make(config)
 
 
-EIGHT = torch.ones(8)
+EIGHT, HOLES = nn.Parameter(torch.ones(8)), nn.Parameter(torch.full((16,), math.nan))
 LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
 REFUSED = [
     ("a head on it", lambda: Encoder.from_bert(BertForMaskedLM(new_config())), TypeError, "model.bert"),
     ("a decoder", lambda: twin_of(is_decoder=True), ValueError, "is_decoder"),
     ("ReLU", lambda: twin_of(hidden_act="relu"), ValueError, "'relu'"),
-    ("NaN", lambda: twin_of(put(NORM, bias(math.nan))), ValueError, "layers.1.attention_norm.bias"),
-    ("a missing weight", lambda: twin_of(put(NORM, None)), ValueError, "layers.1.attention_norm.bias"),
-    ("a part too many", lambda: twin_of(put("extra", nn.Linear(2, 2))), ValueError, "extra.bias, extra."),
-    ("other shape", lambda: twin_of(put(NORM, nn.Parameter(EIGHT))), ValueError, "attention_norm.bias"),
+    ("NaN", lambda: twin_with(NORM, HOLES), ValueError, "layers.1.attention_norm.bias"),
+    ("a missing weight", lambda: twin_with(NORM, None), ValueError, "layers.1.attention_norm.bias"),
+    ("a part too many", lambda: twin_with("extra", nn.Linear(2, 2)), ValueError, "extra.bias, extra."),
+    ("other shape", lambda: twin_with(NORM, EIGHT), ValueError, "attention_norm.bias"),
     ("id too large", lambda: run(torch.tensor([[3, 50, 1]])), ValueError, "0 to 49"),
     ("id below 0", lambda: run(torch.tensor([[3, -1]])), ValueError, "-1"),
     ("too many tokens", lambda: run(ids(1, 13)), ValueError, "max_length=12"),

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
-from utils.compare import compare_with_llama, to_halves, to_neighbours
-from utils.llama import Llama, RMSNorm, SwiGLU, from_llama, generate, load_writer, to_llama
+from utils.compare import compare_with_llama
+from utils.llama import Llama, from_llama, generate, load_writer, to_llama
 from utils.models import CheckpointError
 
 
@@ -67,25 +67,6 @@ def test_weights_are_shared_and_each_part_is_in_its_mode():
     up, theirs_up = ours.blocks[1].feed_forward.up, theirs.model.layers[1].mlp.up_proj
     assert up.weight.data_ptr() == theirs_up.weight.data_ptr()
     assert sum(p.numel() for p in ours.parameters()) == theirs.num_parameters()
-
-
-def test_halves_and_neighbours_by_hand():
-    rows = torch.arange(8)[:, None]  # two heads of 4
-    assert to_halves(rows, 4).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
-    assert torch.equal(to_neighbours(to_halves(rows, 4), 4), rows)
-
-
-def test_parts_by_hand():
-    x = torch.tensor([3.0, 4.0])  # its mean square is 12.5
-    norm = RMSNorm(2, eps=0.0)
-    torch.nn.init.constant_(norm.weight, 5.0)
-    assert torch.allclose(norm(x), x * 5 / 12.5**0.5)
-    heads = {"num_attention_heads": 1, "num_key_value_heads": 1}
-    swiglu = SwiGLU(LlamaConfig(hidden_size=1, intermediate_size=1, **heads))
-    for part, weight in zip((swiglu.gate, swiglu.up, swiglu.down), (1.0, 2.0, 3.0), strict=True):
-        torch.nn.init.constant_(part.weight, weight)
-    expected = 1 / (1 + torch.tensor(-1.0).exp()) * 2 * 3
-    assert torch.allclose(swiglu(torch.ones(1)), expected)
 
 
 def test_cache_changes_nothing_however_the_text_is_cut():

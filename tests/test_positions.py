@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from refused import refusals
 from tiny_models import bare_config, close, ids, new_config, new_encoder
 
-from utils.attention import LayerAttention
 from utils.encoder import Embeddings, Encoder
 from utils.guards import POSITIONS
-from utils.positions import RelativeAttention, RotaryAttention, rotate, sinusoidal_positions
+from utils.positions import RelativeAttention, rotate, sinusoidal_positions
 
 each_scheme = pytest.mark.parametrize("positions", POSITIONS)
 
@@ -71,15 +70,6 @@ def test_rotation_is_a_product_of_complex_numbers():
     expected = torch.view_as_real(as_complex * torch.tensor(turns, dtype=torch.complex128)).flatten(-2)
     close(rotate(per_head), expected, 1e-12)
     assert rotate(per_head.float()).dtype == torch.float32
-
-
-def test_rotary_attention_turns_queries_and_keys_and_not_values():
-    torch.manual_seed(0)
-    part, plain = RotaryAttention(new_config()).eval(), LayerAttention(new_config()).eval()
-    plain.load_state_dict(part.state_dict())
-    hidden_state = torch.randn(1, 5, 16)
-    query, key, value = plain.project(hidden_state, hidden_state)
-    close(part.project(hidden_state, hidden_state), (rotate(query), rotate(key), value), 0)
 
 
 def test_relative_bias_is_one_number_for_each_head_and_distance(monkeypatch):

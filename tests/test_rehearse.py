@@ -1,7 +1,6 @@
 """The parts of `make rehearse` that decide what passes there, and the kernels that it and nbval start."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import nbformat
@@ -12,21 +11,6 @@ import rehearse
 from utils.start import COLAB_LACKS, WORKS_WITH, WRITER, _pinned
 
 ROOT = Path(__file__).parent.parent
-
-
-def test_checkout_is_rehearsed_as_it_is_and_left_alone(tmp_path):
-    checkout, before = tmp_path / "mein Kurs é", {".gitignore": "junk\n", "folder/lesson.txt": "newer"}
-    for name, text in (before | {"junk": "x"}).items():
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).write_text(text)
-    with pytest.raises(SystemExit, match="needs a clone made with git"):
-        rehearse.snapshot(checkout, tmp_path / "nothing")
-    subprocess.run(["git", "init", "--quiet"], cwd=checkout, check=True)
-    bare = rehearse.snapshot(checkout, tmp_path / "copy")
-    clone = ["git", "clone", "--quiet", "--depth", "1", bare.as_uri(), str(tmp_path / "clone")]
-    subprocess.run(clone, check=True)
-    files = [file for file in (tmp_path / "clone").rglob("*") if file.is_file() and ".git" not in file.parts]
-    assert {file.relative_to(tmp_path / "clone").as_posix(): file.read_text() for file in files} == before
 
 
 def test_only_what_colab_lacks_may_be_installed_and_nothing_may_be_replaced():
@@ -56,13 +40,6 @@ def test_kernel_plays_up_to_the_first_error_and_names_its_place(tmp_path):
     assert shown == f"hello {tmp_path.name}\n"
     assert error.startswith("cell wrong: ZeroDivisionError: division by zero\n")
     assert "1 / 0" in error and "\x1b" not in error
-
-
-@pytest.mark.slow
-def test_dead_kernel_is_a_failure(tmp_path):
-    cell = nbformat.v4.new_code_cell("import os\nos._exit(1)", id="deadly")
-    _, error = rehearse.play([cell], rehearse.clean_environment(), tmp_path)
-    assert error.startswith("cell deadly: ") and "DeadKernelError" in error
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there kernels talk over TCP")

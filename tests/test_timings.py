@@ -25,12 +25,6 @@ def test_times_are_as_the_text_says(notebook):
     assert slopes == pytest.approx([1, 2, 2], abs=0.45), "was the machine quiet? run `make timings` again"
 
 
-def test_times_can_be_measured_here(notebook):
-    found = notebook["measure_times"]([32, 64], repeats=2)
-    assert list(found) == list(STORED["seconds"]) == list(notebook["functions"])
-    assert all(time > 0 for row in found.values() for time in row.values())
-
-
 def test_bytes_are_those_that_the_allocator_counts_here(notebook):
     """Sizes of a kernel's own tiles differ from one kind of processor to another; a table does not."""
     found = timings.memory(notebook, [512])

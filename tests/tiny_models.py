@@ -3,8 +3,10 @@
 import types
 
 import torch
+from torch import nn
 from transformers import BertConfig, BertModel
 
+from utils.attention import weights_of_torch
 from utils.encoder import Encoder
 
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
@@ -33,6 +35,17 @@ def new_bert(**changes):
 def new_encoder(**changes):
     torch.manual_seed(0)
     return Encoder(new_config(), **changes).double().eval()
+
+
+def take_weights(ours, theirs, **parts):
+    """Give parts of a layer, by their names, the weights of parts of PyTorch's."""
+    for name, other in (
+        parts | {"feed_forward.expand": "linear1", "feed_forward.contract": "linear2"}
+    ).items():
+        source = theirs.get_submodule(other)
+        packed = isinstance(source, nn.MultiheadAttention)
+        weights = weights_of_torch(source) if packed else source.state_dict()
+        ours.get_submodule(name).load_state_dict(weights)
 
 
 def ids(*shape, seed=0):
