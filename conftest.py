@@ -30,7 +30,11 @@ nbval.kernel.KernelManager = runner.KernelManager
 
 def pytest_configure(config):
     """Let matplotlib look for fonts once, before the workers start: one
-    that takes long says so among the outputs."""
+    that takes long says so among the outputs.
+
+    And be patient: on a loaded machine a kernel may take more than nbval's minute to start.
+    """
+    config.option.nbval_kernel_startup_timeout = runner.SECONDS_FOR_A_CELL
     if not hasattr(config, "workerinput"):
         import matplotlib.font_manager  # noqa: F401
 
@@ -71,7 +75,7 @@ assert verdict.passed, verdict
             f"exec({code!r}, dict(globals()))",
             silent=True,
             allow_stdin=False,
-            timeout=120,
+            timeout=runner.SECONDS_FOR_A_CELL,
             output_hook=lambda message: None,
         )
         if reply["content"]["status"] != "ok":

@@ -55,7 +55,7 @@ def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None =
         notebook,
         km=manager,
         timeout=SECONDS_FOR_A_CELL,
-        startup_timeout=120,
+        startup_timeout=SECONDS_FOR_A_CELL,
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},

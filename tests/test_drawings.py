@@ -115,11 +115,13 @@ FIND = """() => [...document.querySelectorAll('text')].map(text => {
 def drawn():
     """Opens a drawing at its own size in Chromium, and says where its texts stand."""
     with test_browser.playwright.sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=test_browser.CHROMIUM, args=test_browser.FLAGS)
+        patience = {"timeout": test_browser.PATIENCE * 1000}
+        start = {"executable_path": test_browser.CHROMIUM, "args": test_browser.FLAGS}
+        browser = play.chromium.launch(**start, **patience)
         page = browser.new_page()
 
         def draw(path):
-            page.goto(path.as_uri())
+            page.goto(path.as_uri(), **patience)
             return page.evaluate(FIND)
 
         yield draw
