@@ -10,8 +10,6 @@ from transformers import (
     BertConfig,
     EncoderDecoderConfig,
     EncoderDecoderModel,
-    LlamaConfig,
-    LlamaModel,
     RobertaConfig,
     RobertaModel,
     RobertaTokenizer,
@@ -23,7 +21,8 @@ from utils.attention import LayerAttention, use_fused_attention
 from utils.dates import DATE_CONFIG
 from utils.decoder import Decoder, EncoderDecoder
 from utils.encoder import Encoder
-from utils.views import neuron_view
+from utils.llama import load_writer, to_llama
+from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.capture import Stack, catch
 from utils.views.neurons import NeuronPanel, require_page
 
@@ -203,13 +202,6 @@ def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
     assert [(part["rows"], part["columns"]) for part in parts[2:]] == [([0, 4], [4, 9]), ([4, 9], [0, 4])]
 
 
-def test_marks_of_a_tokenizer_are_left_out_as_in_bertviz():
-    model, tokenizer = roberta()
-    tokenizer.convert_ids_to_tokens = lambda ids: ["<s>", "\u0120the", "\u2581", "##s", "</s>"][: len(ids)]
-    (panel,) = data_of(neuron_view(model, tokenizer, "a b"))["attention"]
-    assert panel["left_text"] == ["<s>", "the", "\u2423", "##s", "</s>"]
-
-
 def test_a_second_text_is_what_an_encoder_decoder_writes():
     """It reads it one place later, behind the token of start."""
     model, tokenizer, *texts = bart()
@@ -323,25 +315,33 @@ def test_of_a_model_in_bfloat16_two_decimals_are_shown_and_it_is_said():
 # --- large models
 
 
-def test_a_large_page_holds_vectors_in_16_bits_and_weights_within_a_thousandth():
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3}
-    config = LlamaConfig(**sizes, vocab_size=60, intermediate_size=64, attn_implementation="eager")
-    model, inputs = LlamaModel(config).eval(), {"input_ids": torch.arange(15)[None]}
+@pytest.mark.slow
+def test_numbers_drawn_of_the_model_that_writes_are_its_own():
+    """SmolLM2's weights: 30 layers of 9 heads that share 3 key heads."""
+    model, tokenizer = load_writer()
+    theirs = to_llama(model).eval()
+    theirs.set_attn_implementation("eager")
+    ids = tokenizer("The capital of France is Paris. The lighthouse keeper told stories, and").input_ids[:15]
+    inputs, tokens = {"input_ids": torch.tensor([ids])}, tokenizer.convert_ids_to_tokens(ids)
     with torch.no_grad():
-        for layer in model.layers:
-            layer.self_attn.q_proj.weight.mul_(4)
-            layer.self_attn.k_proj.weight.mul_(4)
-        expected = torch.cat(model(**inputs, output_attentions=True).attentions)
-    assert expected.max(-1).values.mean() > 0.3  # sharp
-    view = neuron_view(model, inputs=inputs, tokens=names(15))
-    assert len(view.html.encode()) < 1_100_000  # random numbers are longer than a trained model's
-    assert (drawn(data_of(view)["attention"][0]) - expected).abs().max() < 0.001
+        attentions = theirs(**inputs, output_attentions=True).attentions
+    expected = torch.cat(attentions).double()
+    given = {"inputs": inputs, "tokens": tokens}
+    whole = neuron_view(theirs.model, **given)
+    assert "16 bits each: weights are within 0.001" in data_of(whole)["remark"] and str(whole)
+    assert (drawn(data_of(whole)["attention"][0]) - expected).abs().max() < 0.001
     some = {"include_layers": [29, 4], "include_heads": [8, 0]}
-    data = data_of(neuron_view(model, inputs=inputs, tokens=names(15), **some))
+    data = data_of(neuron_view(theirs.model, **given, **some))
     (panel,) = data["attention"]
     assert [panel["layers"], panel["heads"], data["layer"], data["head"]] == [*some.values(), 29, 8]
+    assert not data["remark"]
     assert (drawn(panel) - expected[[29, 4]][:, [8, 0]]).abs().max() < 1e-5
+    for view, numbers in ((head_view, "weights"), (model_view, "weights"), (text_view, "levels")):
+        page = view(attentions, tokens)
+        assert len(page.html) < 1_000_000 > len(whole.html)
+        levels = unpack(data_of(page)["attention"][0][numbers], "<u2").astype(float)
+        found = (torch.from_numpy(levels) / 4095).view(expected.shape)
+        assert (found - expected.sqrt()).abs().max() <= 0.5 / 4095 + 1e-5  # of the root, half a level
 
 
 def bart():

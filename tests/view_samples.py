@@ -125,15 +125,15 @@ def pair(tokenizer, model):
     return attention, tokens, inputs["token_type_ids"][0].tolist().index(1)
 
 
-def real(display_mode="light"):
+def real():
     """Each view of the real model, on a pair of sentences."""
     tokenizer, model = load()
-    arguments = pair(tokenizer, model)
+    arguments, light = pair(tokenizer, model), {"display_mode": "light"}
     return {
-        "head": head_view(*arguments, display_mode=display_mode),
-        "model": model_view(*arguments, display_mode=display_mode),
-        "neuron": neuron_view(model, tokenizer, *SENTENCES, display_mode=display_mode),
-        "text": text_view(*arguments[:2], layer=2, head=4, token=3, display_mode=display_mode),
+        "head": head_view(*arguments, **light),
+        "model": model_view(*arguments, **light),
+        "neuron": neuron_view(model, tokenizer, *SENTENCES, **light),
+        "text": text_view(*arguments[:2], layer=2, head=4, token=3, **light),
     }
 
 
@@ -157,7 +157,7 @@ def hostile():
 
 
 # What the browser tests draw on each surface, by name.
-GROUPS = {"light": real, "dark": lambda: real("dark"), "hostile": hostile}
+GROUPS = {"light": real, "hostile": hostile}
 
 
 def written(tokens=9, layers=2, heads=3):

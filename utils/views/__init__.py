@@ -22,7 +22,7 @@ import torch
 
 from . import pictures, texts
 from .capture import catch, missing
-from .neurons import MOST_EXACT, make_panel, pack, read_inputs, read_texts, require_page
+from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
 from .page import View, make_choices, make_controls, make_page, menu, sentence_choices
 from .panels import (
     choose,
@@ -85,9 +85,7 @@ def head_view(
     A weight is kept within 0.002 of its value. Raises ValueError or TypeError when the arguments do not fit together.
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
-    panels = read_panels(
-        attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=layer_indices
-    )
+    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, layer_indices, *stacks)
     warn_if_slow(panels)
     there, num_heads = panels[0].layers, panels[0].levels.shape[1]
     layers = read_indices("include_layers", include_layers, there)
@@ -137,9 +135,7 @@ def model_view(
     and when there are more lines than a browser can draw.
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
-    panels = read_panels(
-        attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=layer_indices
-    )
+    panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, layer_indices, *stacks)
     there, num_heads = panels[0].layers, panels[0].levels.shape[1]
     layers = read_indices("include_layers", include_layers, there)
     heads = read_indices("include_heads", include_heads, range(num_heads))
@@ -149,13 +145,8 @@ def model_view(
     total = max(len(heads), min(num_heads, 6))
     longest = max(panels[0].levels.shape[2:])
     compact = pictures.is_compact(len(layers), total, longest)
-    data = {
-        "attention": make_choices(chosen),
-        "include_layers": layers,
-        "include_heads": heads,
-        "total_heads": total,
-        "compact": compact,
-    }
+    data = {"attention": make_choices(chosen), "include_layers": layers, "include_heads": heads}
+    data |= {"total_heads": total, "compact": compact}
     shown = f"{_some(layers, len(there), 'layer')}, {_some(heads, num_heads, 'head')}"
     text = f"Model view: {_sizes(panels)} tokens, {shown}"
     menus = make_controls(panels, ("compact", "Compact"), ("mean", "Means"))
@@ -209,8 +200,8 @@ def neuron_view(
 
     The page holds the vectors as they are multiplied, positions turned in, and computes the weights from them,
     softmax(q·k/√d), with the model's own scale, masks and biases. Up to 200,000 numbers they are float32, and weights
-    within 1e-5 of the model's. More are kept in 16 bits each, and weights within 0.001. "Words" joins the pieces of
-    words as long as the view is closed: vectors belong to pieces.
+    within 1e-5 of the model's. More are kept in 16 bits each, and weights within 0.001, as the page says then.
+    "Words" joins the pieces of words as long as the view is closed: vectors belong to pieces.
 
     Raises ValueError or TypeError when the arguments do not fit together, and names a model whose attention cannot be
     caught.
@@ -218,9 +209,8 @@ def neuron_view(
     texts = {"tokenizer": tokenizer, "sentence_a": sentence_a, "sentence_b": sentence_b}
     made = {"tokens": tokens, "encoder_tokens": encoder_tokens, "decoder_tokens": decoder_tokens}
     if spare := [name for name, value in (made if inputs is None else texts).items() if value is not None]:
-        raise ValueError(
-            f"{', '.join(spare)} would not be read. Give tokenizer and sentences, or inputs and their tokens."
-        )
+        why = "would not be read. Give tokenizer and sentences, or inputs and their tokens."
+        raise ValueError(f"{', '.join(spare)} {why}")
     if inputs is None:
         model, given = read_texts(model, tokenizer, sentence_a, sentence_b)
     else:
@@ -234,15 +224,7 @@ def neuron_view(
             why = f" The model computes {', '.join(absent)} in its own way." if absent else ""
             raise ValueError(f"show is one of {there} here, not {show!r}.{why}")
         stacks = first + [stack for stack in stacks if stack is not first[0]]
-    there = sorted({layer for stack in stacks for layer in stack.layers})
-    layers = read_indices("include_layers", include_layers, there)
-    heads = read_indices("include_heads", include_heads, range(max(stack.query.shape[1] for stack in stacks)))
-    panels = []
-    for stack in stacks:
-        own_layers = [one for one in layers if one in stack.layers]
-        own_heads = [one for one in heads if one < stack.query.shape[1]]
-        if own_layers and own_heads:
-            panels.append(make_panel(stack, own_layers, own_heads, *given.tokens_of(stack)))
+    panels = make_panels(stacks, include_layers, include_heads, given)
     exact = require_page(panels) <= MOST_EXACT
     choices = [pack(panel, exact) for panel in panels]
     first = panels[0]
@@ -254,22 +236,16 @@ def neuron_view(
     head = first.heads[0] if head is None else read_index("head", head, first.heads, whose)
     count, keys = len(first.query_tokens), len(first.key_tokens)
     chosen = min(1, count - 1) if token is None else read_index("token", token, range(count))
-    is_half = first.stack.dtype in (torch.bfloat16, torch.float16)
-    data = {
-        "attention": choices,
-        "layer": layer,
-        "head": head,
-        "chosen": token,
-        "decimals": 2 if is_half else 3,
-    }
     sizes = str(count) if len(panels) == 1 else f"{kind} {count} × {keys}"
     remarks = [*first.stack.remarks]
     if absent:
         remarks.append(f"without {', '.join(absent)}, which the model computes in its own way")
-    text = (
-        f"Neuron view: {sizes} tokens, L{layer}H{head}, query {first.query_tokens[chosen]!r} in the picture"
-    )
-    text += "".join(f"; {remark}" for remark in remarks)
+    if not exact:
+        remarks.append(ROUNDED)
+    shown = f"L{layer}H{head}, query {first.query_tokens[chosen]!r} in the picture"
+    text = "; ".join([f"Neuron view: {sizes} tokens, {shown}", *remarks])
+    decimals = 2 if first.stack.dtype in (torch.bfloat16, torch.float16) else 3
+    data = {"attention": choices, "layer": layer, "head": head, "chosen": token, "decimals": decimals}
     data["remark"] = "; ".join(remarks)
     rows = max(max(len(panel.query_tokens), len(panel.key_tokens)) for panel in panels)
     menus = menu("layer", "Layer") + menu("att_head", "Head") + make_controls(panels)
@@ -277,7 +253,7 @@ def neuron_view(
         text=text,
         html=make_page("neuron", text, menus, data, display_mode),
         height=26 * rows + 160,
-        draw=lambda: pictures.draw_neurons(first, layer, head, chosen, data["decimals"]),
+        draw=lambda: pictures.draw_neurons(first, layer, head, chosen, decimals),
         picture=picture,
     ).finish(html_action)
 
@@ -317,60 +293,40 @@ def text_view(
     the view says which share of all weight they hold, and shows the rest as "elsewhere". A weight is kept within
     0.002. "Logarithmic" shows small weights too. Raises ValueError or TypeError when arguments do not fit together.
     """
-    (panel,) = read_panels(
-        attention,
-        tokens,
-        None,
-        prettify_tokens,
-        *[None] * 5,
-        layer_indices=layer_indices,
-        most=texts.MOST_TOKENS,
-    )
+    given = attention, tokens, None, prettify_tokens, layer_indices, *[None] * 5
+    (panel,) = read_panels(*given, most=texts.MOST_TOKENS)
     tokens, there, count = list(tokens), panel.layers, len(panel.query_tokens)
     layers = read_indices("include_layers", include_layers, there)
     heads = read_indices("include_heads", include_heads, range(panel.levels.shape[1]))
     panel = choose(panel, layers, heads)
     layer = layers.index(layers[0] if layer is None else read_index("layer", layer, layers))
-    head = (
-        "mean"
-        if head is None and len(heads) > 1
-        else heads.index(read_index("head", heads[0] if head is None else head, heads))
-    )
+    if head is not None or len(heads) == 1:
+        head = heads.index(heads[0] if head is None else read_index("head", head, heads))
     token = count - 1 if token is None else read_index("token", token, range(count))
     if prompt_length is not None:
         prompt_length = read_index("prompt_length, a number of tokens", prompt_length, range(1, count))
     surprise, nexts = texts.read_prediction(logits, probabilities, input_ids, vocabulary, tokens)
     kept = texts.keep_strongest(panel)
     packed = texts.pack_text(panel, kept, tokens)
-    data = {
-        "attention": [packed],
-        "include_layers": layers,
-        "include_heads": heads,
-        "layer": layer,
-        "head": head,
-    }
-    data |= {"token": token, "prompt_length": prompt_length, "surprise": surprise, "nexts": nexts}
+    written = packed["text"]
+    data = {"attention": [packed], "include_layers": layers, "include_heads": heads, "layer": layer}
+    data |= {"head": "mean" if head is None else head, "token": token, "prompt_length": prompt_length}
+    data |= {"surprise": surprise, "nexts": nexts}
     if kept.share < 1:
         data["remark"] = (
             f"of each query the page holds the {kept.levels.shape[-1]} strongest of up to {count} keys, "
             f"on average {kept.share:.2f} of its weight; the rest is called elsewhere"
         )
-    where = (
-        f"layer {layers[layer]}, mean of all heads" if head == "mean" else f"L{layers[layer]}H{heads[head]}"
-    )
+    where = f"layer {layers[layer]}, mean of all heads" if head is None else f"L{layers[layer]}H{heads[head]}"
     text = f"Text view: {count} tokens, {where}, query {panel.query_tokens[token]!r} in the picture"
-    menus = menu("layer", "Layer") + menu("head", "Head")
-    ways = [{"name": name} for name in ("what it attends to", "who attends to it", "both")]
-    for place, name in enumerate(("from", "to", "both")):
-        ways[place]["value"] = name
-    menus += menu("way", "Shows", ways) + make_controls([panel], ("log", "Logarithmic"))
+    ways = {"from": "what it attends to", "to": "who attends to it", "both": "both"}
+    menus = menu("layer", "Layer") + menu("head", "Head") + menu("way", "Shows", ways)
+    menus += make_controls([panel], ("log", "Logarithmic"))
     return View(
         text=text,
         html=make_page("text", text, menus, data, display_mode),
-        height=round(34 * sum(map(len, packed["text"])) / 110) + 220,
-        draw=lambda: pictures.draw_text(
-            panel, packed["text"], layer, head, token, prompt_length, where, surprise
-        ),
+        height=round(34 * sum(map(len, written)) / 110) + 220,
+        draw=lambda: pictures.draw_text(panel, written, layer, head, token, where, prompt_length, surprise),
         picture=picture,
     ).finish(html_action)
 

@@ -108,7 +108,9 @@ def _run(model, inputs):
 def _catching(model):
     """Let the model attend by `_attend` in this `with` block, and give the list that the calls are noted in."""
     calls = []
-    configs = {id(part.config): part.config for part in model.modules() if _has_choice(part)}.values()
+    # transformers asks the config of a part for an attention function.
+    configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values()
+    configs = [config for config in configs if hasattr(config, "_attn_implementation_internal")]
     before = [config._attn_implementation_internal for config in configs]
     own = [part for part in model.modules() if hasattr(part, "attend")]
     attends = [vars(part).get("attend") for part in own]
@@ -127,11 +129,6 @@ def _catching(model):
             vars(part).pop("attend")  # that of the class is back
             if attend is not None:
                 part.attend = attend
-
-
-def _has_choice(part):
-    """Whether transformers asks the config of this part for an attention function."""
-    return hasattr(getattr(part, "config", None), "_attn_implementation_internal")
 
 
 def _register(calls):
@@ -196,9 +193,6 @@ def _attend(calls, module, query, key, value, scale, added, softcap=None, sinks=
     return attn_weights @ value, attn_weights
 
 
-# ------------------------------------------------------------------------------------------------ what was caught
-
-
 def _stacks(model, calls):
     """Return a `Stack` for each kind of attention: calls of modules whose paths differ by a number alone."""
     paths = {module: path for path, module in model.named_modules()}
@@ -210,24 +204,28 @@ def _stacks(model, calls):
         modules, query, key, scale, added, softcap, sinks = zip(*kind, strict=True)
         layers = _layers(model, modules, [paths[module] for module in modules])
         if len({k.shape[1] for k in key}) > 1:  # not as many query heads share a key head in each layer
-            key = [
-                k.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for q, k in zip(query, key, strict=True)
-            ]
+            pairs = zip(query, key, strict=True)
+            key = [k.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for q, k in pairs]
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
             shapes = ", ".join(str(shape) for shape in sorted({tuple(q.shape) for q in query}))
             raise ValueError(
-                _refusal(model, f"has queries of the shapes {shapes}: in windows, or of unequal size")
+                _refusal(model, f"has queries of the shapes {shapes}: windows, or unequal sizes")
             )
         dtype = query[0].dtype
         query, key = torch.cat(query).cpu(), torch.cat(key).cpu()  # (layers, heads, tokens, head_dim)
         if not (query.isfinite().all() and key.isfinite().all()):
-            raise ValueError(
-                "The query and key vectors hold NaN or infinity. Load the model's weights again."
-            )
+            raise ValueError("Query and key vectors hold NaN or infinity. Load the model's weights again.")
         if len(set(softcap)) > 1:
             raise ValueError(_refusal(model, "keeps its scores within other bounds in other layers"))
         scale = torch.tensor(scale, dtype=torch.float64, device="cpu")
-        added, sinks = _stack_added(added, query, key), _stack_sinks(sinks, query)
+        added = _stack_added(added, query, key)
+        none = torch.full(
+            query.shape[1:2], MASKED, dtype=torch.float32, device="cpu"
+        )  # of a layer without sinks
+        some = any(one is not None for one in sinks)
+        sinks = (
+            torch.stack([none if each is None else each.float().cpu() for each in sinks]) if some else None
+        )
         stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks, layers, dtype))
         stacks[-1].remarks = tuple(_remarks(model, stacks[-1]))
     return stacks
@@ -287,14 +285,6 @@ def _stack_added(added, query, key):
     return added if added.any() else None
 
 
-def _stack_sinks(sinks, query):
-    """Return the sinks of each layer, (layers, heads), very low where a layer has none; or None for none at all."""
-    if all(one is None for one in sinks):
-        return None
-    none = torch.full(query.shape[1:2], MASKED, dtype=torch.float32, device="cpu")
-    return torch.stack([none if one is None else one.float().cpu() for one in sinks])
-
-
 def _tensors(output, path=()):
     """Return the tensors in what a model returns, by where they stand in it."""
     if isinstance(output, torch.Tensor):
@@ -302,9 +292,6 @@ def _tensors(output, path=()):
     items = enumerate(output) if isinstance(output, tuple | list) else ()
     items = output.items() if isinstance(output, dict) else items
     return {key: one for place, part in items for key, one in _tensors(part, (*path, place)).items()}
-
-
-# ------------------------------------------------------------------------------------------------ what is refused
 
 
 def _refusal(model, what):
@@ -329,9 +316,7 @@ def _layers(model, modules, paths):
     place = next((i for i, found in enumerate(zip(*numbers, strict=True)) if len(set(found)) > 1), 0)
     layers = [found[place] for found in numbers]
     if layers != sorted(set(layers)):
-        raise ValueError(
-            _refusal(model, f"attends in {', '.join(paths)}, and which layer is which is not known")
-        )
+        raise ValueError(_refusal(model, f"attends in {', '.join(paths)}, which are not layers in a row"))
     return layers
 
 
@@ -349,9 +334,7 @@ def _require_same(model, stacks, expected, found):
     common = [(cut(tensor), cut(found[place])) for place, tensor in expected.items() if place in found]
     common = [pair for pair in common if pair[0].is_floating_point() and pair[0].numel()]
     if not common:
-        raise TypeError(
-            _refusal(model, "returns no tensor by which one could see that its attention is caught")
-        )
+        raise TypeError(_refusal(model, "returns no tensor by which its attention could be checked"))
     for tensor, other in common:
         apart = (tensor.double() - other.double()).abs().max()
         tolerance = 1e-4 if tensor.dtype in (torch.float32, torch.float64) else 0.05

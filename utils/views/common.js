@@ -12,6 +12,7 @@ function svg(parent, tag, attributes, text) {
   parent.append(part);
   return part;
 }
+const add = (parent, tag, set) => parent.appendChild(Object.assign(document.createElement(tag), set));
 
 // --- numbers
 
@@ -120,13 +121,10 @@ const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("
 
 // A canvas that the mouse does not notice, as sharp as the screen, if not larger than every browser allows.
 function addCanvas(parent, width, height) {
-  const canvas = document.createElement("canvas");
   [width, height] = [Math.ceil(width), Math.ceil(height)]; // of a part of a pixel the browser makes a whole one
   const sharpness = Math.min(Math.max(1, devicePixelRatio), Math.sqrt(16e6 / (width * height)));
-  Object.assign(canvas, { width: Math.round(width * sharpness), height: Math.round(height * sharpness) });
+  const canvas = add(parent, "canvas", { width: Math.round(width * sharpness), height: Math.round(height * sharpness), ariaHidden: true });
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  canvas.setAttribute("aria-hidden", true);
-  parent.append(canvas);
   const ink = canvas.getContext("2d");
   ink.scale(sharpness, sharpness);
   ink.lineWidth = view.line;
@@ -195,11 +193,12 @@ function drawColumn(parent, id, lines, { x, y, width, step, size, room = width -
   fit(find(".token", rows), room);
   return column;
 }
+const rowsOf = (column) => find(":scope > g:last-child > g", column);
 // Call show(isLeft, index) while one of the words is pointed at or has the focus, and `rest` when none is. A click or
-// Enter keeps it, so that the mouse can leave; again, or Escape, lets go. lists: the lines of text of either side.
-function watch(columns, lists, show, rest) {
+// Enter keeps it, so that the mouse can leave; again, or Escape, lets go. rows: lists of the parts, all of a list in one
+// parent; names: those of the parts.
+function watch(rows, names, show, rest) {
   const watched = { kept: null };
-  const rows = columns.map((column) => find(":scope > g:last-child > g", column));
   const each = (act) => rows.forEach((list, side) => list.forEach((row, index) => act(row, side, index)));
   const is = (place, side, index) => Boolean(place && place[0] === side && place[1] === index);
   const point = (place) => {
@@ -214,13 +213,13 @@ function watch(columns, lists, show, rest) {
   };
   const free = (act) => () => watched.kept || act();
   const press = (...at) => watched.keep(is(watched.kept, ...at) ? null : at);
-  rows.forEach((list, side) => reach(list, (_, index) => nameOf(lists[side][index]), (_, index) => ({
+  rows.forEach((list, side) => reach(list, (_, index) => names[side][index], (_, index) => ({
     press: () => press(side, index),
     onfocus: free(() => point([side, index])),
     onblur: free(() => point(null)),
   })));
   each((row, ...at) => Object.assign(row, { onclick: () => press(...at), onmouseover: free(() => point(at)) }));
-  columns.forEach((column) => (column.onmouseleave = free(() => point(null))));
+  rows.forEach(([{ parentNode }]) => (parentNode.onmouseleave = free(() => point(null))));
   watched.keep(null);
   return watched;
 }
@@ -249,9 +248,11 @@ function nameOfHead(layer, head) {
 }
 const strongest = (weights, most = 3) => [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, most);
 
+const listOf = (texts, weights, decimals = 2) => strongest(weights).map((i) => `${isolate(texts[i])} ${weights[i].toFixed(decimals)}`).join(", ");
+
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
-function sayWeights(line, isQuery, others, weights, of) {
-  const list = strongest(weights).map((i) => `${isolate(others[i].text)} ${weights[i].toFixed(2)}`).join(", ");
+function sayWeights(line, isQuery, others, weights, of, decimals) {
+  const list = listOf(others.map(({ text }) => text), weights, decimals);
   say(`${of}: ${nameOf({ ...line, text: isolate(line.text) })}, ${isQuery ? "attends most to" : "gets most from"} ${list}.`);
 }
 function note() {
@@ -264,10 +265,11 @@ function note() {
 }
 // Call `redraw` when a control changes, the ground, or the width of the page.
 function onChange(redraw) {
-  find("#menus input").forEach((control) => control.addEventListener("input", () => {
+  find("#menus input, #menus select").forEach((control) => control.addEventListener(control.matches("input") ? "input" : "change", () => {
     note();
     redraw(control.id);
   }));
+  note();
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) redraw("width");

@@ -38,7 +38,7 @@ function draw() {
   svg(drawing, "text", { class: "heading", x: ends + 7.5, y: 15 }, "key");
   svg(drawing, "g", { id: "digits" });
   drawAll();
-  watched = watch(columns, [left, right], show, rest);
+  watched = watch(columns.map(rowsOf), [left, right].map((lines) => lines.map(nameOf)), show, rest);
   if (kept) watched.keep(kept);
 }
 function drawAll() {
@@ -91,15 +91,8 @@ function drawBoxes(isLeft, on, all) {
 function drawGathered(isLeft, index, others, mean) {
   find("#gathered").forEach((part) => part.remove());
   const best = strongest(mean, 12).filter((i) => mean[i] >= 0.005).sort((a, b) => a - b);
-  const box = document.createElement("div");
-  box.id = "gathered";
-  box.append(...best.map((i) => {
-    const line = document.createElement("div");
-    line.textContent = `${mean[i].toFixed(2)} ${isolate(others[i].text)}`;
-    line.title = nameOf(others[i]);
-    return line;
-  }));
-  byId("vis").append(box);
+  const box = add(byId("vis"), "div", { id: "gathered" });
+  best.forEach((i) => add(box, "div", { textContent: `${mean[i].toFixed(2)} ${isolate(others[i].text)}`, title: nameOf(others[i]) }));
   const top = TOP + (index + 0.5) * ROW - box.offsetHeight / 2;
   box.style.top = `${clamp(top, 0, byId("vis").offsetHeight - box.offsetHeight)}px`;
   box.style.left = `${isLeft ? DIGITS + words + 12 : DIGITS + words + gap - 12 - box.offsetWidth}px`;
@@ -182,14 +175,10 @@ begin(() => {
   shown = range(count).map((head) => view.heads.includes(head));
   if (count > 1) shown.push(false);
   drawSquares();
-  find("#layer, #filter").forEach((menu) => menu.addEventListener("change", () => {
-    if (menu.id === "filter") watched.keep(null);
-    draw();
-  }));
   document.addEventListener("keydown", (event) => event.key === "Escape" && watched.keep(null));
   byId("vis").addEventListener("mousemove", nameLine);
   onChange((what) => {
-    if (["words", "hide", "first"].includes(what)) watched.keep(null);
+    if (["filter", "words", "hide", "first"].includes(what)) watched.keep(null);
     if (what === "ground") markSquares();
     draw();
   });

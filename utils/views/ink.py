@@ -28,9 +28,7 @@ def colour(index):
 
 
 def opening_strength(heads):
-    """Return the strength that lines open with, where so many heads lie upon each other. A control of the page
-    multiplies it by a quarter to four.
-    """
+    """Return the strength that lines of so many heads open with; a control multiplies it by a quarter to four."""
     return 1 if heads == 1 else 0.5
 
 

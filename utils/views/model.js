@@ -110,8 +110,7 @@ function open(row, column) {
   card.style.borderColor = rowColour(row);
   card.querySelector("button").onclick = close;
   const height = Math.max(left.length, right.length) * ROW + 4, words = 0.26 * width - 4;
-  const inside = card.appendChild(document.createElement("div"));
-  inside.id = "detail";
+  const inside = add(card, "div", { id: "detail" });
   const begins = DIGITS + words, ends = width - begins;
   const place = { left: begins, right: ends, top: 0, step: ROW };
   const ink = addCanvas(inside, width, height), drawing = svg(inside, "svg", { width, height });
@@ -136,7 +135,7 @@ function open(row, column) {
     digits.replaceChildren();
     say(HINT);
   };
-  opened = { row, column, watched: watch(columns, [left, right], show, rest) };
+  opened = { row, column, watched: watch(columns.map(rowsOf), [left, right].map((lines) => lines.map(nameOf)), show, rest) };
 }
 function close() {
   if (!opened) return;
@@ -151,7 +150,6 @@ begin(() => {
   byId("vis").innerHTML = "<div id=grid><p id=axes>Head →, layer ↓</p><div id=columns aria-hidden=true></div><div id=rows></div></div><div id=side><div id=card hidden></div></div>";
   byId("side").prepend(byId("said"), byId("note"));
   byId("compact").checked = view.compact;
-  find("#filter").forEach((menu) => menu.addEventListener("change", draw));
   document.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || !opened) return;
     if (opened.watched.kept) {

@@ -195,7 +195,7 @@ function light(row) {
     }
   });
   svgs().forEach((svg) => svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept));
-  say(row === null ? OPENS : told(row));
+  tell(row);
 }
 function choose(tokens) {
   tokens.on("mouseover", (_, row) => light(row)).on("mouseleave", () => light(kept));
@@ -226,12 +226,8 @@ function turn() {
   config.index = kept = found < 0 ? null : found;
   return render();
 }
-function showExpanded() {
-  turn();
-}
-function showCollapsed() {
-  turn();
-}
+function showExpanded() { turn(); }
+function showCollapsed() { turn(); }
 document.addEventListener("keydown", (event) => event.key === "Escape" && keep(null));
 
 function reachTokens(tokens, others) {
@@ -269,11 +265,7 @@ let dimension = null;
 // A score in at most five signs; what is nearly 0 has no sign.
 const short = (score) => (Math.abs(score) < 99.995 ? (Math.round(score * 100) / 100 + 0).toFixed(2) : score.toFixed(0));
 const number = (value) => value.toFixed(view.decimals).replace("-", "\u2212");
-function told(row) {
-  const weights = shown.weights[row];
-  const each = strongest(weights).map((column) => `${isolate(right[column].text)} ${number(weights[column])}`);
-  return `${nameNow()}: ${isolate(left[row].text)} attends most to ${each.join(", ")}`;
-}
+const tell = (row) => (row === null ? say(OPENS) : sayWeights(left[row], true, right, shown.weights[row], nameNow(), view.decimals));
 // Mark a dimension of all vectors, and say its numbers for one key.
 function mark(index, column) {
   const key = shown.keys[column][index];
@@ -291,7 +283,7 @@ function point(target) {
   if (!vector || !target.classList.contains("element")) {
     if (dimension !== null) {
       d3.selectAll(".dimension").style("opacity", 0);
-      say(config.index === null ? OPENS : told(config.index));
+      tell(config.index);
     }
     dimension = null;
     return;
@@ -317,22 +309,14 @@ function fillMenus() {
   fillMenu("layer", layers.map((layer, place) => [place, layer]), config.layer);
   fillMenu("att_head", heads.map((head, place) => [place, head]), config.head);
 }
-find("#filter").forEach((menu) => menu.addEventListener("change", () => {
-  keep(null);
-  fillMenus();
-  render();
-}));
-find("#layer, #att_head").forEach((menu) => menu.addEventListener("change", () => {
-  config[menu.id === "layer" ? "layer" : "head"] = +menu.value;
-  config.index = null;
-  render();
-}));
 onChange((what) => {
-  if (["words", "hide", "first"].includes(what)) config.index = kept = null;
+  if (["filter", "words", "hide", "first"].includes(what)) kept = null;
+  if (["filter", "words", "hide", "first", "layer", "att_head"].includes(what)) config.index = null;
+  Object.assign(config, { layer: +byId("layer").value, head: +byId("att_head").value });
+  if (what === "filter") fillMenus();
   render();
 });
 const { layers, heads } = whole;
 Object.assign(config, { layer: layers.indexOf(view.layer), head: heads.indexOf(view.head), index: null, expanded: view.chosen !== null, bidirectional: true });
 fillMenus();
-note();
 render();

@@ -8,12 +8,13 @@ import torch
 
 from .capture import Stack
 from .page import deflate
-from .panels import read_tokens
-from .tokens import prettify, special_indices, word_numbers
+from .panels import read_indices, read_tokens
+from .tokens import prettify, sides_of
 
 MOST_TOKENS = 128  # of each list: a browser draws a cell for each number of each vector
 MOST_NUMBERS = 12_000_000  # in all vectors: a page of 30 MB
 MOST_EXACT = 200_000  # so many numbers are in the page as float32, more of them in 16 bits each
+ROUNDED = "so many vectors are in 16 bits each: weights are within 0.001, with fewer layers within 0.00001"
 MORE_WAYS = "Or pass inputs, a dict of what the model takes, with tokens, the text of each position."
 
 
@@ -67,9 +68,8 @@ def read_texts(model, tokenizer, sentence_a, sentence_b):
             model = model.get_encoder()
             return model, Reading(_known(model, inputs), tokens, tokens)
         ids = _decoder_ids(model, _tokenize(tokenizer, text_target=sentence_b)["input_ids"])
-        return model, Reading(
-            _known(model, {**inputs, "decoder_input_ids": ids}), tokens, _tokens(tokenizer, ids)
-        )
+        inputs = _known(model, {**inputs, "decoder_input_ids": ids})
+        return model, Reading(inputs, tokens, _tokens(tokenizer, ids))
     inputs = _tokenize(tokenizer, sentence_a, sentence_b)
     tokens = _tokens(tokenizer, inputs["input_ids"])
     start = None if sentence_b is None else _sentence_b_start(inputs)
@@ -83,7 +83,7 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
         raise TypeError(f"inputs must be a dict of what the model takes, not {type(inputs).__name__}.")
     if inputs.get("past_key_values") is not None:
         raise ValueError(
-            "inputs hold past_key_values, which the run would change. Pass the whole text without them."
+            "inputs hold past_key_values, which a run changes. Pass the whole text without them."
         )
     for name, part in inputs.items():
         if isinstance(part, list | np.ndarray):
@@ -95,20 +95,16 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
         raise ValueError(f"input_ids has the shape {tuple(ids.shape)}; a model takes (1, tokens).")
     batch = max((len(part) for part in inputs.values() if getattr(part, "ndim", 0) > 1), default=1)
     if batch > 1:
-        raise ValueError(
-            f"inputs hold a batch of {batch}, and a view shows one. Pass one text, without padding."
-        )
-    if tokens is not None and (encoder_tokens is not None or decoder_tokens is not None):
-        raise ValueError(
-            "tokens is for a single stack, encoder_tokens and decoder_tokens for an encoder-decoder."
-        )
+        raise ValueError(f"inputs hold a batch of {batch} texts. Pass one text, without padding.")
     if tokens is not None:
+        if encoder_tokens is not None or decoder_tokens is not None:
+            raise ValueError("tokens is for a single stack, the others are for an encoder-decoder.")
         encoder_tokens = decoder_tokens = tokens
-    encoder_tokens = read_tokens(encoder_tokens, "tokens or encoder_tokens", "neuron_view with inputs")
-    decoder_tokens = read_tokens(decoder_tokens, "tokens or decoder_tokens", "neuron_view with inputs")
-    for texts in (encoder_tokens, decoder_tokens):
-        _require_few(len(texts))
-    return Reading(_on_device(model, inputs), encoder_tokens, decoder_tokens)
+    lists = []
+    for name, texts in {"encoder_tokens": encoder_tokens, "decoder_tokens": decoder_tokens}.items():
+        lists.append(read_tokens(texts, f"tokens or {name}", "neuron_view with inputs"))
+        _require_few(len(lists[-1]))
+    return Reading(_on_device(model, inputs), *lists)
 
 
 @dataclass
@@ -123,13 +119,19 @@ class NeuronPanel:
     sides: dict  # which tokens make a word and which are special, for the page
 
 
-def make_panel(stack, layers, heads, query_tokens, key_tokens):
-    """Return the panel of a stack for these of its layers and heads."""
-    sides = {}
-    for side, tokens in (("left", query_tokens), ("right", key_tokens)):
-        sides |= {f"{side}_words": word_numbers(tokens), f"{side}_special": special_indices(tokens)}
-    sides = {name: value for name, value in sides.items() if value}
-    return NeuronPanel(stack, layers, heads, prettify(query_tokens), prettify(key_tokens), sides)
+def make_panels(stacks, include_layers, include_heads, given):
+    """Return the panels of the stacks for some of their layers and heads. given: the `Reading` that has their tokens."""
+    there = sorted({layer for stack in stacks for layer in stack.layers})
+    layers = read_indices("include_layers", include_layers, there)
+    heads = read_indices("include_heads", include_heads, range(max(stack.query.shape[1] for stack in stacks)))
+    panels = []
+    for stack in stacks:
+        own_layers = [one for one in layers if one in stack.layers]
+        own_heads = [one for one in heads if one < stack.query.shape[1]]
+        if own_layers and own_heads:
+            lists = given.tokens_of(stack)
+            panels.append(NeuronPanel(stack, own_layers, own_heads, *map(prettify, lists), sides_of(*lists)))
+    return panels
 
 
 def pack(panel, exact):
@@ -207,9 +209,7 @@ def _require_model(model):
 
 def _tokenize(tokenizer, *texts, **named):
     if not callable(tokenizer):
-        raise TypeError(
-            f"tokenizer must be the tokenizer of the model, not {type(tokenizer).__name__}. {MORE_WAYS}"
-        )
+        raise TypeError(f"tokenizer must be that of the model, not {type(tokenizer).__name__}. {MORE_WAYS}")
     inputs = tokenizer(*texts, **named, return_tensors="pt")
     if "input_ids" not in inputs:
         raise TypeError(f"{type(tokenizer).__name__} makes no input_ids of a text. {MORE_WAYS}")
@@ -223,8 +223,9 @@ def _tokens(tokenizer, ids):
 
 def _require_few(count):
     if count > MOST_TOKENS:
-        most = f"the neuron view draws at most {MOST_TOKENS}"
-        raise ValueError(f"{count} tokens would freeze the browser; {most}. Cut the text.")
+        raise ValueError(
+            f"{count} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. Cut them."
+        )
 
 
 def _decoder_ids(model, target_ids):

@@ -89,9 +89,8 @@ class View:
         try:
             path.write_bytes(content)
         except OSError as error:
-            raise OSError(
-                f"The view cannot be written to {path} ({error.strerror}). Give a path in another folder."
-            ) from None
+            why = f"The view cannot be written to {path} ({error.strerror}). Give a path in another folder."
+            raise OSError(why) from None
         return path
 
     def __repr__(self):
@@ -112,34 +111,28 @@ def make_page(kind, title, menus, data, display_mode):
     if display_mode not in MODES:
         raise ValueError(f'display_mode is "auto", "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
-        menus = menu("filter", "Attention", data["attention"]) + menus
-    data |= {
-        "colours": ink.COLOURS,
-        "strengths": [ink.opening_strength(heads) for heads in (1, 2)],
-        "line": ink.LINE,
-        "faintest": ink.FAINTEST,
-        "display_mode": display_mode,
-    }
+        names = {place: choice["name"] for place, choice in enumerate(data["attention"])}
+        menus = menu("filter", "Attention", names) + menus
+    data |= {"colours": ink.COLOURS, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
+    data |= {"line": ink.LINE, "faintest": ink.FAINTEST, "display_mode": display_mode}
     if kind == "neuron":
-        data["d3"] = _deflated_d3()
+        data["script"] = _neuron_script()
     parts = {
         "title": html.escape(title),
         "menus": menus,
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "common": _own("common.js"),
-        "drawing": _drawing_code() if kind == "neuron" else _own(f"{kind}.js"),
+        "drawing": _own("vectors.js" if kind == "neuron" else f"{kind}.js"),
     }
     page = _own("page.html")
     # In one pass, so that no part is searched again.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], page)
 
 
-def menu(name, label, choices=()):
-    """Return the HTML of a menu. The options of some menus come from the page's own code."""
-    options = "".join(
-        f'<option value="{choice.get("value", i)}">{html.escape(choice["name"])}</option>'
-        for i, choice in enumerate(choices)
-    )
+def menu(name, label, choices=None):
+    """Return the HTML of a menu. choices: what is read for each value; of some menus they come from the page's code."""
+    names = (choices or {}).items()
+    options = "".join(f'<option value="{value}">{html.escape(text)}</option>' for value, text in names)
     return f'<label>{label}: <select id="{name}">{options}</select></label>'
 
 
@@ -148,18 +141,15 @@ def make_controls(panels, *more):
 
     panels: what is drawn, each with its `query_tokens`, `key_tokens` and `sides`.
     """
-    sides = [value for panel in panels for value in panel.sides.items()]
-    special = dict.fromkeys(token for panel in panels for token in _special(panel))
-    ticks = [*more]
-    joins = any(name.endswith("_words") for name, _ in sides) and not any(name == "log" for name, _ in more)
-    ticks += [("words", "Words")] if joins else []
-    ticks += [("hide", f"Hide {', '.join(special)}")] if special else []
-    ticks += [("first", "Hide first token"), ("rescale", "Rescale the rest")]
+    ticks, special = dict(more), dict.fromkeys(token for panel in panels for token in _special(panel))
+    if "log" not in ticks and any(name.endswith("_words") for panel in panels for name in panel.sides):
+        ticks["words"] = "Words"
+    if special:
+        ticks["hide"] = f"Hide {', '.join(special)}"
+    ticks |= {"first": "Hide first token", "rescale": "Rescale the rest"}
     strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
-    boxes = [
-        f'<label><input type="checkbox" id="{name}"> {html.escape(label)}</label>' for name, label in ticks
-    ]
-    return "".join([strength, *boxes])
+    box = '<label><input type="checkbox" id="{}"> {}</label>'
+    return strength + "".join(box.format(name, html.escape(text)) for name, text in ticks.items())
 
 
 def _special(panel):
@@ -175,42 +165,19 @@ def _own(name):
 
 
 @lru_cache
-def _deflated_d3():
-    return deflate(np.frombuffer(_library("mpld3", "mpld3/js/d3.v5.min.js").encode(), np.uint8))
+def _neuron_script():
+    """Return d3 and bertviz's code of the neuron view with ours at the end of its one function, deflated.
 
-
-@lru_cache
-def _drawing_code():
-    """Return bertviz's code of the neuron view with ours at the end of its one function, which starts the drawing.
-
-    A function that ours defines takes the place of bertviz's of that name. Left out are functions that nothing calls
-    then, and the addresses that bertviz would fetch its libraries from.
+    Of two functions of one name the later counts, which is ours. Left out are the addresses that bertviz would fetch
+    its libraries from.
     """
-    own = _own("neuron.js")
     code = _without_comments(_library("bertviz", "bertviz/neuron_view.js"))
     code = re.sub(r"require\.config\(.*?\}\);", "", code, count=1, flags=re.DOTALL)
     code = re.sub(r"const ([A-Z_]+) =", r"let \1 =", code)  # sizes that may depend on the page's width
     code = re.sub(r"initialize\(\);\n", "", code, count=1)
     code = re.sub(r"render\(\);\n\}\);\s*$", "", code)
-    for name in re.findall(r"^function (\w+)", own, flags=re.MULTILINE):
-        code = _without_function(code, name)
-    for name in re.findall(r"^function (\w+)", code, flags=re.MULTILINE):
-        if len(re.findall(rf"\b{name}\b", code + own)) == 1:
-            code = _without_function(code, name)
-    return "\n".join([_own("vectors.js"), code, own, "});"])
-
-
-def _without_function(code, name):
-    """Return code without its function of this name."""
-    start = code.find(f"function {name}(")
-    if start < 0:
-        return code
-    end, depth = code.index("{", start), 0
-    while True:
-        depth += {"{": 1, "}": -1}.get(code[end], 0)
-        end += 1
-        if not depth:
-            return code[:start] + code[end:]
+    script = "\n".join([_library("mpld3", "mpld3/js/d3.v5.min.js"), code, _own("neuron.js"), "});"])
+    return deflate(np.frombuffer(script.encode(), np.uint8))
 
 
 @lru_cache

@@ -8,14 +8,12 @@ import numpy as np
 import torch
 
 from .ink import FAINTEST
-from .tokens import prettify, special_indices, word_numbers
+from .tokens import prettify, sides_of
 
 SMOOTH_TOKENS = 128  # a browser draws tokens² lines per head; up to here it stays quick
 MOST_TOKENS = 256  # beyond this a browser tab may freeze, and unsaved work with it
 MOST_GRID_LINES = 1_500_000  # of the model view, which draws every head at once
-LEVELS = (
-    4095  # a weight is kept as its square root in so many steps: within 0.0003, and finer where it is small
-)
+LEVELS = 4095  # a weight is kept as its square root in so many steps: within 0.0003, finer where it is small
 # The arguments of a view that an encoder-decoder has in place of others.
 STACKS = ("encoder_attention", "decoder_attention", "cross_attention", "encoder_tokens", "decoder_tokens")
 NO_WEIGHTS = (
@@ -31,9 +29,7 @@ class Panel:
     """What the menu of a view offers at a time: the weights from one list of tokens to another, or to itself."""
 
     name: str
-    levels: (
-        np.ndarray
-    )  # (layers, heads, query, key): square roots of weights in steps of 1/4095, from 0 to 4095
+    levels: np.ndarray  # (layers, heads, query, key): square roots of weights, in steps of 1/4095
     layers: list[int]  # which layers of the model these are
     query_tokens: list[str]  # as they are shown
     key_tokens: list[str]
@@ -45,30 +41,19 @@ class Panel:
         return (self.levels / np.float32(LEVELS)) ** 2
 
 
-def read_panels(
-    attention, tokens, sentence_b_start, prettify_tokens, *stacks, layer_indices=None, most=MOST_TOKENS
-):
+def read_panels(attention, tokens, sentence_b_start, prettify_tokens, indices, *stacks, most=MOST_TOKENS):
     """Return the panels of a view: one, or for an encoder-decoder one for each kind of attention among its `stacks`."""
     stacks = dict(zip(STACKS, stacks, strict=True))
+    given = prettify_tokens, indices, most
     if all(value is None for value in stacks.values()):
-        panel = _read_panel(
-            "All", "attention", attention, prettify_tokens, layer_indices, most, tokens=tokens
-        )
+        panel = _read_panel("All", "attention", attention, *given, tokens=tokens)
         if sentence_b_start is not None:
             panel.sentence_b_start = _read_sentence_b_start(sentence_b_start, len(panel.query_tokens))
         return [panel]
     _require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
     encoder, decoder = ({name: stacks[name]} for name in STACKS[3:])
     panels = [
-        _read_panel(
-            argument.partition("_")[0].capitalize(),
-            argument,
-            stacks[argument],
-            prettify_tokens,
-            layer_indices,
-            most,
-            **lists,
-        )
+        _read_panel(argument.partition("_")[0].capitalize(), argument, stacks[argument], *given, **lists)
         for argument, lists in zip(STACKS, (encoder, decoder, decoder | encoder), strict=False)
         if stacks[argument] is not None
     ]
@@ -83,19 +68,18 @@ def _read_panel(name, argument, attention, prettify_tokens, layer_indices, most,
     tokens = {key: read_tokens(names, key, argument) for key, names in tokens.items()}
     _require_token_count(levels.shape, tokens, argument, most)
     lists = list(tokens.values())
-    sides = {}
-    for side, names in (("left", lists[0]), ("right", lists[-1])):
-        sides |= {f"{side}_words": word_numbers(names), f"{side}_special": special_indices(names)}
     shown = [prettify(names) if prettify_tokens else names for names in lists]
-    return Panel(
-        name, levels, layers, shown[0], shown[-1], {key: value for key, value in sides.items() if value}
-    )
+    return Panel(name, levels, layers, shown[0], shown[-1], sides_of(lists[0], lists[-1]))
 
 
 def choose(panel, layers, heads=None):
     """Return the panel with these layers and heads alone, given by their indices."""
-    levels = panel.levels[[panel.layers.index(layer) for layer in layers]]
-    return replace(panel, levels=levels if heads is None else levels[:, heads], layers=layers)
+    levels = panel.levels
+    if layers != panel.layers:
+        levels = levels[[panel.layers.index(layer) for layer in layers]]
+    if heads is not None and heads != list(range(levels.shape[1])):
+        levels = levels[:, heads]
+    return replace(panel, levels=levels, layers=layers)
 
 
 def most_tokens(panels):
@@ -149,13 +133,11 @@ def _read_weights(attention, name):
     if all(
         isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
     ):
-        raise TypeError(
-            f"{name} holds a list of layers for each of {len(attention)} steps, as generate() returns it. {ONCE_MORE}"
-        )
+        why = f"a list of layers for each of {len(attention)} steps, as generate() returns it. {ONCE_MORE}"
+        raise TypeError(f"{name} holds {why}")
     if not all(isinstance(layer, torch.Tensor) and not layer.is_complex() for layer in attention):
-        raise TypeError(
-            f"{name} must hold a tensor of PyTorch with real numbers for each layer: pass outputs.{name}s as it is."
-        )
+        why = f"a tensor of PyTorch with real numbers for each layer: pass outputs.{name}s as it is."
+        raise TypeError(f"{name} must hold {why}")
     shapes = [tuple(layer.shape) for layer in attention]
     if len(shapes[0]) != 4:
         raise ValueError(
@@ -182,8 +164,8 @@ def _read_weights(attention, name):
                 f"{name} holds NaN or numbers outside 0 to 1, so these are not attention weights. "
                 "Pass the weights after softmax."
             )
-        roots = np.sqrt(weights.clip(0, 1))
-        np.rint(roots * LEVELS, out=into, casting="unsafe")
+        roots = weights.clip(0, 1)  # rounded by adding a half, in a third of the time of rint
+        into[:] = np.add(np.multiply(np.sqrt(roots, out=roots), LEVELS, out=roots), 0.5, out=roots)
     if _is_by_offset(levels):
         raise ValueError(
             f"{name} holds a weight for each distance, not for each key, as Longformer returns it: "
@@ -292,9 +274,8 @@ def _require_token_count(shape, tokens, name, most):
         do = "Take both from the same input, with its special tokens."
         if shape[2] == 1:
             do = f"One query may be one step of generate(). {ONCE_MORE}"
-        raise ValueError(
-            f"{name} has {shape[2]} query and {shape[3]} key positions, but there are {there}. {do}"
-        )
+        sizes = f"{shape[2]} query and {shape[3]} key positions"
+        raise ValueError(f"{name} has {sizes}, but there are {there}. {do}")
     if max(counts) > most:
         more = "" if most > MOST_TOKENS else ", and up to 512 by text_view"
         shorter = " and ".join(f"{argument}[:{SMOOTH_TOKENS}]" for argument in tokens)

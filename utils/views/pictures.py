@@ -3,6 +3,7 @@
 Each function draws at the places of the page, in its pixels, and returns a `Sheet`, which becomes a PNG, SVG or PDF.
 """
 
+from dataclasses import replace
 from math import ceil, log2, tanh
 
 import numpy as np
@@ -37,21 +38,13 @@ def draw_heads(panels, layer, heads):
         left, right = place * width + side, (place + 1) * width - side
         chosen = choose(panel, [layer], heads).weights[0]
         opacities = opacity(chosen, opening_strength(len(heads)))
-        lines = Fan(
-            opacities, [colour(head) for head in heads], left, right, top + 24 + HEIGHT / 2, HEIGHT, LINE
-        )
-        sheet.add(lines)
-        for x, anchor, heading, tokens in (
-            (left - 7.5, "right", "query", panel.query_tokens),
-            (right + 7.5, "left", "key", panel.key_tokens),
-        ):
+        colours, first = [colour(head) for head in heads], top + 24
+        sheet.add(Fan(opacities, colours, left, right, first + HEIGHT / 2, HEIGHT, LINE))
+        query = (left - 7.5, "right", "query", panel.query_tokens)
+        for x, anchor, heading, tokens in (query, (right + 7.5, "left", "key", panel.key_tokens)):
             sheet.add(Text(x, top + 15, heading, 13, anchor, "italic"))
-            sheet.add(
-                *(
-                    Text(x, top + 24 + BASE + HEIGHT * i, text, SIZE, anchor, room=side - 10)
-                    for i, text in enumerate(tokens)
-                )
-            )
+            rows = ((text, first + BASE + HEIGHT * row) for row, text in enumerate(tokens))
+            sheet.add(*(Text(x, y, text, SIZE, anchor, room=side - 10) for text, y in rows))
         if len(panels) > 1:
             sheet.add(Text((left + right) / 2, top + 15, panel.name, 13, "center", "bold"))
     return sheet
@@ -130,14 +123,14 @@ def _together(opacities, several, thin):
     return 1 - (1 - thin * blocks).prod(axis=(3, 5))
 
 
-def draw_text(panel, text, layer, head, token, prompt_length, where, surprise):
+def draw_text(panel, text, layer, head, token, where, prompt_length, surprise):
     """Draw a text in which the tokens that one of them attends to are shaded by its weights.
 
-    text: of each token, with a space before it or an end of line after it. layer, head: places in panel.levels, or
-    "mean" for the head. surprise: in bits, for each token, or None.
+    text: of each token, with a space before it or an end of line after it. layer, head: places in panel.levels; None
+    is the mean of the heads. surprise: in bits, for each token, or None.
     """
-    weights = panel.weights[layer, :, token] if head == "mean" else panel.weights[layer, [head], token]
-    weights = weights.mean(axis=0)  # (key,)
+    levels = panel.levels[layer, :, token] if head is None else panel.levels[layer, [head], token]
+    weights = replace(panel, levels=levels).weights.mean(axis=0)  # (key,)
     marked = set()
     for index in np.argsort(-weights, kind="stable")[:6].tolist():
         near = [other for other in (index - 1, index + 1) if other in marked]
@@ -179,10 +172,8 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
     stack, query_tokens, key_tokens = panel.stack, panel.query_tokens, panel.key_tokens
     layer = stack.layers.index(named_layer)
     # (tokens, head_dim)
-    query, key = (
-        stack.query[layer, head].float().numpy(),
-        stack.key[layer, stack.key_of(head)].float().numpy(),
-    )
+    query, key = stack.query[layer, head], stack.key[layer, stack.key_of(head)]
+    query, key = query.float().numpy(), key.float().numpy()
     scores, weights = (numbers[chosen].numpy() for numbers in stack.attend(layer, head))  # (key,)
     rows = max(len(query_tokens), len(key_tokens))
     sheet = Sheet(1112, TOP + ROW * rows + 8, 2)
@@ -191,18 +182,18 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
         sheet.add(Text(2, 36, stack.name, 11))
     sheet.add(Text(SCORE - 7, 18, "q ∙ k", 16), Text(SCORE - 7, 36, _formula(stack, layer), 11))
     sheet.add(Text(SOFTMAX - 58.5, 18, "Softmax", 16))
+    width = VECTOR / query.shape[1]  # of a cell
+    ticks = range(0, query.shape[1], 2 ** max(0, ceil(log2(21 / width))))  # no two numbers touch
     for x, name in ((QUERY, "Query q"), (KEY, "Key k"), (PRODUCT, "q × k (elementwise)")):
         sheet.add(Text(x + VECTOR / 2, 18, name, 16, "center"))
-        sheet.add(*(Text(x + place, 37, str(index), 10, "center") for index, place in _ticks(query.shape[1])))
+        sheet.add(*(Text(x + (tick + 0.5) * width, 37, str(tick), 10, "center") for tick in ticks))
     for row, token in enumerate(query_tokens):
         y, style = TOP + ROW * row, {}
         if row == chosen:
             sheet.add(Box(0, y - 1, 120, ROW, "#e5e5e5"))
             style = {"style": "bold", "colour": "black"}
-        sheet.add(
-            Text(110, y + 15, token, SIZE, "right", room=WORD, **style),
-            *_draw_vector(QUERY, y, query[row], border=21),
-        )
+        sheet.add(Text(110, y + 15, token, SIZE, "right", room=WORD, **style))
+        sheet.add(*_draw_vector(QUERY, y, query[row], border=21))
     for row, token in enumerate(key_tokens):
         y = TOP + ROW * row
         sheet.add(*_draw_vector(KEY, y, key[row]))
@@ -215,13 +206,6 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
         sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE, room=WORD))
     sheet.add(*_connect(chosen, weights))
     return sheet
-
-
-def _ticks(head_dim):
-    """Return the dimensions that are numbered above a vector, with the middles of their cells."""
-    width = VECTOR / head_dim
-    step = 2 ** max(0, ceil(log2(21 / width)))  # no two numbers touch
-    return [(index, (index + 0.5) * width) for index in range(0, head_dim, step)]
 
 
 def _formula(stack, layer):
@@ -264,20 +248,12 @@ def _frame(x, y, width, height, line, colour, opacity=1):
 
 
 def _draw_score(y, score):
-    """Return a score as a square and in digits."""
-    colours = BLUE if score >= 0 else ORANGE
-    colour = "#{:02x}{:02x}{:02x}".format(*colours)
+    """Return a score as a square and in at most five signs, as `short` of the page."""
+    colour = "#{:02x}{:02x}{:02x}".format(*(BLUE if score >= 0 else ORANGE))
     edges = _frame(SCORE, y, 22, 22, 1.2, colour, max(tanh(abs(score) / 2), 0.35))
-    return (
-        Box(SCORE, y, 22, 22, colour, tanh(abs(score) / 4)),
-        *edges,
-        Text(SCORE + 28, y + 16, _short(score), 12),
-    )
-
-
-def _short(score):
-    """Return a score in at most five signs, as `short` of the page."""
-    return f"{round(float(score), 2) + 0:.2f}" if abs(score) < 99.995 else f"{score:.0f}"
+    short = f"{round(float(score), 2) + 0:.2f}" if abs(score) < 99.995 else f"{score:.0f}"
+    square = Box(SCORE, y, 22, 22, colour, tanh(abs(score) / 4))
+    return square, *edges, Text(SCORE + 28, y + 16, short, 12)
 
 
 def _draw_vector(x, y, numbers, border=20):

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from .ink import FAINTEST
-from .strokes import draw_box, draw_cells, draw_fan, draw_grid
+from .strokes import draw_cells, draw_fan, draw_grid
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
 FINE = 4  # letters are drawn so many times larger than they are shown
@@ -28,9 +28,7 @@ FINE = 4  # letters are drawn so many times larger than they are shown
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
 FEW = 5000
 # Fonts that hold more than Latin letters, by their file names.
-SCRIPTS = re.compile(
-    "Noto|CJK|wqy|Droid|Unifont|FreeSans|Lohit|Emoji|Symbola|Hiragino|PingFang|Gothic|msyh|Nirmala", re.I
-)
+SCRIPTS = "Noto|CJK|wqy|Droid|Unifont|FreeSans|Lohit|Emoji|Symbola|Hiragino|PingFang|Gothic|msyh|Nirmala"
 STEPS = [max(0, 255 - round((255 - level) / 4) * 4) for level in range(256)]
 
 
@@ -60,11 +58,9 @@ class Sheet:
         for text in texts:
             text.paint(picture, self.sharpness)
         if colours := picture.getcolors(FEW):
-            picture = _with_few(picture, colours)
-            effort = {"compress_level": 4}  # beyond, twice the time for a fiftieth of the size
-        else:
-            picture = picture.point(STEPS * 3)
-            effort = {"compress_type": zlib.Z_RLE}  # half the time of level 4, for the same size
+            picture, effort = _with_few(picture, colours), {"compress_level": 4}
+        else:  # half the time of level 4, for the same size
+            picture, effort = picture.point(STEPS * 3), {"compress_type": zlib.Z_RLE}
         file = io.BytesIO()
         file.name = "view.png"  # by its name PIL loads what writes this format alone
         picture.save(file, **effort)
@@ -95,8 +91,7 @@ class Sheet:
 def _with_few(picture, colours):
     """Return the picture with 256 colours, the most frequent of `colours` (counts and colours) as it is."""
     colours = np.array([colour for _, colour in sorted(colours, reverse=True)], np.uint8)
-    kinds = Image.Quantize.MAXCOVERAGE
-    few = Image.fromarray(colours[None]).quantize(256, kinds, kmeans=1, dither=Image.Dither.NONE)
+    few = Image.fromarray(colours[None]).quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=0)
     chosen, palette = np.asarray(few)[0], few.getpalette()
     palette[3 * chosen[0] : 3 * chosen[0] + 3] = colours[0].tolist()
     # Which of the 256 stands for a colour, of all that there may be.
@@ -125,23 +120,25 @@ class Fan:
     width: float
 
     def paint(self, image, sharpness):
-        left, right, top, step, width = (
-            side * sharpness for side in (self.left, self.right, self.top, self.step, self.width)
-        )
-        colours = [_rgb(colour) for colour in self.colours]
-        seen = np.where(self.opacities < FAINTEST, 0, self.opacities)
-        draw_fan(image, seen, colours, left, right, top, round(step), width)
+        draw_fan(image, self.seen, [_rgb(colour) for colour in self.colours], *self.place(sharpness))
+
+    @property
+    def seen(self):
+        return np.where(self.opacities < FAINTEST, 0, self.opacities)
+
+    def place(self, sharpness):
+        left, right, top, width = (side * sharpness for side in (self.left, self.right, self.top, self.width))
+        return left, right, top, round(self.step * sharpness), width
 
     def plot(self, axes, order):
         from matplotlib.collections import LineCollection
 
         for colour, opacities in zip(self.colours, self.opacities, strict=True):
             seen = np.argwhere(opacities >= FAINTEST)
-            ends = self.top + self.step * seen
-            lines = [[(self.left, query), (self.right, key)] for query, key in ends]
-            colours = [(*_rgb(colour), opacities[query, key]) for query, key in seen]
-            style = {"colors": colours, "linewidths": _points(self.width), "capstyle": "butt"}
-            axes.add_collection(LineCollection(lines, zorder=order, **style), autolim=False)
+            lines = [[(self.left, query), (self.right, key)] for query, key in self.top + self.step * seen]
+            inks = [(*_rgb(colour), opacities[query, key]) for query, key in seen]
+            style = {"linewidths": _points(self.width), "capstyle": "butt", "zorder": order}
+            axes.add_collection(LineCollection(lines, colors=inks, **style), autolim=False)
 
 
 @dataclass
@@ -152,17 +149,12 @@ class Grid:
 
     def paint(self, image, sharpness):
         first = self.fans[0]
-        places = (side * sharpness for side in (first.left, first.right, first.top))
         offsets = [
             [round((fan.top - first.top) * sharpness), round((fan.left - first.left) * sharpness)]
             for fan in self.fans
         ]
-        opacities = np.concatenate([fan.opacities for fan in self.fans])
-        seen = np.where(opacities < FAINTEST, 0, opacities)
-        colours = [_rgb(fan.colours[0]) for fan in self.fans]
-        draw_grid(
-            image, seen, colours, offsets, *places, round(first.step * sharpness), first.width * sharpness
-        )
+        seen = np.concatenate([fan.seen for fan in self.fans])
+        draw_grid(image, seen, [_rgb(fan.colours[0]) for fan in self.fans], offsets, *first.place(sharpness))
 
     def plot(self, axes, order):
         for fan in self.fans:
@@ -182,7 +174,7 @@ class Box:
 
     def paint(self, image, sharpness):
         place = (side * sharpness for side in (self.x, self.y, self.width, self.height))
-        draw_box(image, *place, _rgb(self.colour), self.opacity)
+        draw_cells(image, *place, [_rgb(self.colour)], self.opacity)
 
     def plot(self, axes, order):
         from matplotlib.patches import Rectangle
@@ -208,9 +200,8 @@ class Cells:
     def plot(self, axes, order):
         each = self.width / len(self.colours)
         places = [(self.x + each * cell, each) for cell in range(len(self.colours))]
-        axes.broken_barh(
-            places, (self.y, self.height), facecolors=self.colours.clip(0, 1), linewidth=0, zorder=order
-        )
+        style = {"facecolors": self.colours.clip(0, 1), "linewidth": 0, "zorder": order}
+        axes.broken_barh(places, (self.y, self.height), **style)
 
 
 @dataclass
@@ -224,57 +215,42 @@ class Text:
     anchor: str = "left"  # or "center" or "right"
     style: str = ""  # or "bold" or "italic"
     colour: str = "#202020"
-    upwards: bool = False  # then it is read from below to above, and x is the line that letters stand on
     room: float = inf  # a text that is wider is drawn smaller
 
     def paint(self, picture, sharpness):
         """Draw larger and shrink: so letters stand where they should, and not at the next whole pixel."""
-        scale = FINE * sharpness
-        font, anchor = (
-            _font(self.style, self.fitted * scale, self.text),
-            self.anchor[0].replace("c", "m") + "s",
-        )
-        x, y = (-self.y * scale, self.x * scale) if self.upwards else (self.x * scale, self.y * scale)
+        scale, anchor = FINE * sharpness, self.anchor[0].replace("c", "m") + "s"
+        font, x, y = _font(self.style, self.fitted * scale, self.text), self.x * scale, self.y * scale
         left, top, right, bottom = font.getbbox(self.shown, anchor=anchor)
         column, row = (int(start // FINE) * FINE for start in (x + left, y + top))
         width, height = (-int(-end // FINE) * FINE for end in (x + right - column, y + bottom - row))
         mask = Image.new("L", (width, height))
         ImageDraw.Draw(mask).text((x - column, y - row), self.shown, 255, font, anchor)
-        if self.upwards:
-            mask, column, row = mask.transpose(Image.Transpose.ROTATE_90), row, -column - width
         if width and height:
             picture.paste(self.colour, (column // FINE, row // FINE), mask.reduce(FINE))
 
     def plot(self, axes, order):
         style = {"weight": "bold"} if self.style == "bold" else {"style": self.style or "normal"}
-        style |= {"ha": self.anchor, "va": "baseline", "rotation": 90 if self.upwards else 0}
-        size = _points(self.fitted)
-        axes.text(
-            self.x, self.y, self.shown, size=size, color=self.colour, parse_math=False, zorder=1e6, **style
-        )
+        style |= {"ha": self.anchor, "size": _points(self.fitted), "color": self.colour}
+        axes.text(self.x, self.y, self.shown, parse_math=False, zorder=1e6, **style)
 
     @property
     def width(self):
-        return self.font.getlength(self.shown)
+        return _font(self.style, self.size, self.text).getlength(self.shown)
 
     @property
     def fitted(self):
         """The size at which the text is no wider than its room."""
         if len(self.shown) * self.size <= self.room:  # letters are hardly wider than high
             return self.size
-        return self.size * min(1, self.room / max(1, self.font.getlength(self.shown)))
-
-    @property
-    def font(self):
-        return _font(self.style, self.size, self.text)
+        return self.size * min(1, self.room / max(1, self.width))
 
     @property
     def shown(self):
         """The text with the code of each sign that would break a line, draw nothing, or draw an empty box."""
         file = _file(self.style, self.text)
-        return "".join(
-            sign if sign.isprintable() and _has(file, sign) else f"\\u{ord(sign):04x}" for sign in self.text
-        )
+        seen = {sign: sign.isprintable() and _has(file, sign) for sign in self.text}
+        return "".join(sign if seen[sign] else f"\\u{ord(sign):04x}" for sign in self.text)
 
 
 def _rgb(colour):
@@ -296,7 +272,7 @@ def _file(style, text):
     """Return a font file with the signs of a text: one that matplotlib brings, else the best that is installed."""
     ending = {"bold": "-Bold", "italic": "-Oblique"}.get(style, "")
     folder = Path(find_spec("matplotlib").submodule_search_locations[0], "mpl-data/fonts/ttf")
-    own = folder / f"DejaVuSans{ending}.ttf"
+    own = str(folder / f"DejaVuSans{ending}.ttf")
     if all(_has(own, sign) for sign in text):
         return own
     return max([own, *_installed()], key=lambda file: sum(_has(file, sign) for sign in text))
@@ -309,7 +285,7 @@ def _installed():
     folders = ["/usr/share/fonts", "/usr/local/share/fonts", home / ".fonts", home / ".local/share/fonts"]
     folders += ["/System/Library/Fonts", "/Library/Fonts", home / "Library/Fonts", f"{windows}/Fonts"]
     files = [file for folder in folders for file in sorted(Path(folder).rglob("*.[to]t[cf]"))]
-    return [file for file in files if SCRIPTS.search(file.name) and _opens(file)]
+    return [file for file in files if re.search(SCRIPTS, file.name, re.I) and _opens(file)]
 
 
 def _opens(file):

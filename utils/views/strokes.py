@@ -74,23 +74,15 @@ def _place(image, mixed, row, column):
         place.mul_(mixed[..., :1]).add_(mixed[..., 1:])
 
 
-def draw_box(image, x, y, width, height, colour, opacity=1):
-    """Fill a rectangle of the image, whose edges are shared out among the pixels that they cross."""
-    rows, down = _overlap(y, height, 1, len(image))
-    columns, across = _overlap(x, width, 1, image.shape[1])
-    image[rows, columns] += (
-        opacity * (down * across.T)[..., None] * (np.asarray(colour, np.float32) - image[rows, columns])
-    )
+def draw_cells(image, x, y, width, height, colours, opacity=1):
+    """Draw a row of equal rectangles on the image, side by side. colours: (cells, 3).
 
-
-def draw_cells(image, x, y, width, height, colours):
-    """Draw a row of equal rectangles on the image, side by side. colours: (cells, 3)."""
+    Their edges are shared out among the pixels that they cross.
+    """
     rows, down = _overlap(y, height, 1, len(image))
     columns, across = _overlap(x, width, len(colours), image.shape[1])
-    beneath = image[rows, columns] * (1 - across.sum(1)[:, None])
-    image[rows, columns] += down[..., None] * (
-        across @ np.asarray(colours, np.float32) + beneath - image[rows, columns]
-    )
+    ink = across @ np.asarray(colours, np.float32) - image[rows, columns] * across.sum(1)[:, None]
+    image[rows, columns] += opacity * down[..., None] * ink
 
 
 def _overlap(start, length, parts, size):

@@ -1,9 +1,10 @@
 // The text view: a text as it is read. Of a token that is pointed at, the others are shaded by its weights.
 
 const panel = whole, [LAYERS, HEADS, TOKENS] = panel.shape, KEPT = panel.kept;
-const QUERY = "#cc8400", KEY = "#0060cc"; // the colours of the course
+const inkOf = (what) => INKS[view.display_mode][what]; // the colours of the course, which stand out from either ground
+const INKS = { light: { query: "#cc8400", key: "#0060cc" }, dark: { query: "#f4a655", key: "#3a8cf0" } };
 let levels, keys, parts; // parts: the token's spans
-let now = null, kept = null; // the index of the token that is pointed at, and of the one that is kept
+let now = null, watched; // the index of the token that is shown
 const value = (id) => byId(id).value;
 const each = (id, indices) => (value(id) === "mean" ? range(indices.length) : [+value(id)]);
 const title = () => nameOfHead(...["layer", "head"].map((id) => {
@@ -11,37 +12,35 @@ const title = () => nameOfHead(...["layer", "head"].map((id) => {
   return value(id) === "mean" ? "mean" : list[+value(id)];
 }));
 
-// Call act(key, weight) for each weight that is kept of a query; they are rescaled, and hidden keys left out.
+// Of a query the weights to all keys, rescaled and without hidden keys; in the last place what is elsewhere.
 const cache = new Map();
 function weightsFrom(query) {
   const name = [query, value("layer"), value("head"), ticked("first"), ticked("hide"), ticked("rescale")].join();
   if (cache.has(name)) return cache.get(name);
   if (cache.size > 4000) cache.clear();
-  const weights = new Float32Array(TOKENS), hidden = hiddenOf(panel, "left");
+  const weights = new Float32Array(TOKENS + 1), hidden = hiddenOf(panel, "left");
   const layers = each("layer", view.include_layers), heads = each("head", view.include_heads);
-  let elsewhere = 0;
   for (const layer of layers) {
     for (const head of heads) {
-      const start = ((layer * HEADS + head) * TOKENS + query) * KEPT, own = [];
-      let key = 0, total = 0, rest = 0;
-      for (let i = 0; i < KEPT; i++) {
-        key = keys ? key + keys[start + i] : i;
-        const weight = (levels[start + i] / 4095) ** 2;
-        total += weight;
-        if (!hidden.has(key)) own.push([key, weight]);
-        else rest += weight;
-      }
-      const away = Math.max(0, KEPT < TOKENS ? 1 - total : 0), left = total - rest + away;
-      const scale = ticked("rescale") && rest ? (left > 0 ? 1 / left : 0) : 1, share = scale / (layers.length * heads.length);
-      for (const [to, weight] of own) weights[to] += weight * share;
-      elsewhere += away * share;
+      const row = rowOf(((layer * HEADS + head) * TOKENS + query) * KEPT).filter(([key]) => !hidden.has(key));
+      const total = ticked("rescale") && hidden.size ? sum(row.map(([, weight]) => weight)) || Infinity : 1;
+      for (const [key, weight] of row) weights[key] += weight / total / (layers.length * heads.length);
     }
   }
-  const found = { weights, elsewhere };
-  cache.set(name, found);
-  return found;
+  cache.set(name, weights);
+  return weights;
 }
-const weightsTo = (key) => Float32Array.from(range(TOKENS), (query) => weightsFrom(query).weights[key]);
+function rowOf(start) {
+  const row = [];
+  let key = 0, elsewhere = 1;
+  for (let i = 0; i < KEPT; i++) {
+    key = keys ? key + keys[start + i] : i;
+    row.push([key, squares[levels[start + i]]]);
+    elsewhere -= row[i][1];
+  }
+  return keys ? [...row, [TOKENS, Math.max(0, elsewhere)]] : row;
+}
+const weightsTo = (key) => Float32Array.from(range(TOKENS), (query) => weightsFrom(query)[key]);
 
 // --- ink
 
@@ -54,22 +53,21 @@ function opacity(weight) {
 const rgba = (colour, alpha) => `rgba(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))},${(0.85 * alpha).toFixed(3)})`;
 
 function shade() {
-  const index = now ?? kept, mode = value("way");
+  const index = now, mode = value("way");
   const from = index !== null && mode !== "to" ? weightsFrom(index) : null;
   const to = index !== null && mode !== "from" ? weightsTo(index) : null;
   const marked = new Set();
-  for (const i of [...(from ? strongest(from.weights, 6) : []), ...(to ? strongest(to, 6) : [])]) {
+  for (const i of [...(from ? strongest(from.subarray(0, TOKENS), 6) : []), ...(to ? strongest(to, 6) : [])]) {
     const free = (near) => !marked.has(near) || parts[Math.min(i, near)].textContent.length > 3; // else digits would touch
     if (free(i - 1) && free(i + 1)) marked.add(i);
   }
   parts.forEach((part, i) => {
-    const [up, down] = [from ? from.weights[i] : 0, to ? to[i] : 0];
+    const [up, down] = [from ? from[i] : 0, to ? to[i] : 0];
     const strong = Math.max(opacity(up), opacity(down)) > 0.62;
-    const halves = [from && rgba(KEY, opacity(up)), to && rgba(QUERY, opacity(down))].filter(Boolean);
+    const halves = [from && rgba(inkOf("key"), opacity(up)), to && rgba(inkOf("query"), opacity(down))].filter(Boolean);
     part.style.background = halves.length > 1 ? `linear-gradient(${halves[0]} 50%, ${halves[1]} 50%)` : halves[0] || "";
     part.classList.toggle("strong", strong);
     part.classList.toggle("chosen", i === index);
-    part.setAttribute("aria-pressed", i === kept);
     const most = Math.max(up, down);
     part.dataset.weight = marked.has(i) && most >= 0.005 ? most.toFixed(2) : "";
   });
@@ -81,9 +79,9 @@ function tell(index, from, to) {
     nexts.textContent = "";
     return say("Point at a token to see what it attends to. A click keeps it, Escape lets go; arrows go through the text.");
   }
-  const list = (weights) => strongest(weights).map((i) => `${isolate(panel.left_text[i])} ${weights[i].toFixed(2)}`).join(", ");
+  const list = (weights) => listOf(panel.left_text, weights);
   const said = [`${title()}: ${isolate(panel.left_text[index])}, token ${index}`];
-  if (from) said.push(`attends most to ${list(from.weights)}${KEPT < TOKENS ? `, elsewhere ${from.elsewhere.toFixed(2)}` : ""}`);
+  if (from) said.push(`attends most to ${list(from.subarray(0, TOKENS))}${keys ? `, elsewhere ${from[TOKENS].toFixed(2)}` : ""}`);
   if (to) said.push(`gets most from ${list(to)}`);
   const bits = view.surprise?.[index];
   if (bits !== undefined && bits !== null) said.push(`surprise ${bits.toFixed(1)} bits (probability ${(2 ** -bits).toFixed(3)})`);
@@ -98,44 +96,28 @@ function tell(index, from, to) {
 // --- the text
 
 function drawText() {
-  const paragraph = document.createElement("p");
-  paragraph.id = "text";
+  const paragraph = add(byId("vis"), "p", { id: "text" });
   parts = panel.text.map((text, i) => {
-    if (i === view.prompt_length) {
-      const mark = document.createElement("span");
-      Object.assign(mark, { id: "written", textContent: "▸", title: "Here the prompt ends, and the model begins to write." });
-      paragraph.append(mark);
-    }
-    const part = document.createElement("span"), word = text.trim() || "␣";
-    part.className = "word";
-    part.textContent = word;
+    const mark = { id: "written", textContent: "▸", title: "Here the prompt ends, and the model begins to write." };
+    if (i === view.prompt_length) add(paragraph, "span", mark);
+    // Spaces and ends of lines stand between the tokens.
+    if (text.startsWith(" ")) paragraph.append(" ");
+    const part = add(paragraph, "span", { className: "word", textContent: text.trim() || "␣" });
     if (view.surprise) {
       part.style.borderBottom = `3px solid rgba(192,0,12,${clamp((view.surprise[i] || 0) / 12, 0, 1).toFixed(2)})`;
     }
-    // Spaces and ends of lines stand between the tokens.
-    paragraph.append(text.startsWith(" ") ? " " : "", part, text.endsWith("\n") ? document.createElement("br") : "");
+    if (text.endsWith("\n")) add(paragraph, "br");
     return part;
   });
-  byId("vis").append(paragraph);
-  const keep = (index) => {
-    kept = index;
-    now = null;
-    shade();
-  };
-  const press = (index) => keep(kept === index ? null : index);
+  const names = panel.left_text.map((text, index) =>
+    `${nameOf({ text, pieces: [index] })}${view.prompt_length !== null && index >= view.prompt_length ? ", written by the model" : ""}`);
   const point = (index) => {
     now = index;
-    if (kept === null) shade();
-    else now = null;
+    shade();
   };
-  reach(parts, (_, index) => `${nameOf({ text: panel.left_text[index], pieces: [index] })}${index >= view.prompt_length && view.prompt_length !== null ? ", written by the model" : ""}`, (_, index) => ({
-    press: () => press(index),
-    onfocus: () => point(index),
-    onblur: () => point(null),
-  }));
-  parts.forEach((part, index) => Object.assign(part, { onclick: () => press(index), onmouseenter: () => point(index) }));
-  paragraph.onmouseleave = () => point(null);
-  document.addEventListener("keydown", (event) => event.key === "Escape" && keep(null));
+  watched = watch([parts], [names], (_, index) => point(index), () => point(null));
+  watched.keep([0, view.token]);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && watched.keep(null));
 }
 
 begin(async () => {
@@ -144,14 +126,9 @@ begin(async () => {
   for (const id of ["layer", "head"]) {
     const list = view[`include_${id}s`], options = list.map((index, place) => [place, index]);
     fillMenu(id, list.length > 1 ? [...options, ["mean", "mean"]] : options, view[id]);
-    byId(id).addEventListener("change", () => shade());
   }
-  byId("way").addEventListener("change", shade);
   byId("said").insertAdjacentHTML("afterend", "<p id=nexts aria-live=polite></p>");
   byId("nexts").hidden = !view.nexts;
   drawText();
-  kept = view.token;
-  note();
   onChange(shade);
-  shade();
 });

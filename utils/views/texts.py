@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from .page import deflate
-from .panels import LEVELS, read_tokens
+from .panels import read_tokens
 from .tokens import MARKS, NEW_LINES, prettify, word_numbers
 
 MOST_TOKENS = 512
@@ -20,7 +20,7 @@ NEXT = 5  # what the model would have written: so many tokens
 class Kept:
     """Of each query the strongest keys: (layers, heads, query, kept) both, in the order of the text."""
 
-    keys: np.ndarray
+    keys: np.ndarray | None  # None: all
     levels: np.ndarray  # square roots of weights in steps of 1/4095
     share: float  # of all weight that is kept, on average over queries
 
@@ -28,43 +28,42 @@ class Kept:
 def keep_strongest(panel):
     """Return the `Kept` of a panel (layers, heads, query, key). Up to 128 tokens it is everything."""
     layers, heads, queries, keys = panel.levels.shape
-    kept = keys
-    if keys > ALL_TOKENS:
-        kept = int(np.clip(MOST_NUMBERS // (layers * heads * queries), 16, 64))
-    if kept == keys:
-        places = np.broadcast_to(np.arange(keys, dtype=np.uint16), panel.levels.shape)
-        return Kept(places, panel.levels, 1.0)
-    levels = torch.from_numpy(panel.levels.astype(np.int16))
-    best = torch.topk(levels, kept, dim=-1, sorted=False).indices.sort(dim=-1).values
-    chosen = levels.gather(-1, best).numpy()
-    squares = np.arange(LEVELS + 1, dtype=np.float64) ** 2
-    held, whole = (sum(squares[layer].sum() for layer in one) for one in (chosen, panel.levels))
-    share = float(held / whole) if whole else 1.0
-    return Kept(best.numpy().astype(np.uint16), chosen.astype(np.uint16), share)
+    if keys <= ALL_TOKENS:
+        return Kept(None, panel.levels, 1.0)
+    kept = int(np.clip(MOST_NUMBERS // (layers * heads * queries), 16, 64))
+    best = np.empty((layers, heads, queries, kept), np.int32)
+    held, whole = 0.0, 1e-9
+    for into, levels in zip(best, panel.levels, strict=True):
+        # The level and, below it, the key, in one number: so the strongest bring their keys along.
+        both = levels.astype(np.int32) << 16 | np.arange(keys, dtype=np.int32)
+        both.partition(keys - kept, axis=-1)
+        chosen = both[..., keys - kept :]
+        into[:] = (chosen & 0xFFFF) << 16 | chosen >> 16
+        held, whole = (
+            total + np.vdot(one, one)
+            for total, one in ((held, _floats(into & 0xFFFF)), (whole, _floats(levels)))
+        )
+    best.sort(axis=-1)
+    return Kept((best >> 16).astype(np.uint16), best.astype(np.uint16), float(held / whole))
+
+
+def _floats(levels):
+    return levels.astype(np.float32).ravel()
 
 
 def pack_text(panel, kept, tokens):
     """Return a panel for the page. keys: each as its distance from the one before, so that they are shorter."""
-    steps = np.diff(kept.keys, axis=-1, prepend=np.uint16(0))
     packed = {
         "name": "All",
         "left_text": panel.query_tokens,
         "shape": list(panel.levels.shape),
         "kept": kept.levels.shape[-1],
-        "levels": deflate(np.ascontiguousarray(kept.levels)),
-        "share": round(kept.share, 4),
+        "levels": deflate(kept.levels),
         "text": running_text(tokens),
-        "causal": is_causal(panel),
     }
-    if kept.levels.shape[-1] < panel.levels.shape[-1]:
-        packed["keys"] = deflate(np.ascontiguousarray(steps))
+    if kept.keys is not None:
+        packed["keys"] = deflate(np.diff(kept.keys, axis=-1, prepend=np.uint16(0)))
     return packed | panel.sides
-
-
-def is_causal(panel):
-    """Whether no token attends to a later one."""
-    highest = panel.levels.max(axis=(0, 1))
-    return not np.triu(highest, 1).any()
 
 
 def running_text(tokens):
@@ -105,9 +104,7 @@ def read_prediction(logits, probabilities, input_ids, vocabulary, tokens):
         raise ValueError(f"{name} says how likely each id was: give input_ids too, the ids of the tokens.")
     ids = torch.as_tensor(input_ids).detach().cpu().reshape(-1).long()
     if len(ids) != len(tokens) or not ((ids >= 0) & (ids < given.shape[1])).all():
-        raise ValueError(
-            f"input_ids holds {len(ids)} ids for {len(tokens)} tokens and {given.shape[1]} {name}."
-        )
+        raise ValueError(f"input_ids: {len(ids)} ids for {len(tokens)} tokens and {given.shape[1]} {name}.")
     log_probs = given.log_softmax(-1) if logits is not None else given.clamp(min=0).log()
     if not log_probs.exp().sum(-1).sub(1).abs().max() < 0.01:  # also for NaN
         raise ValueError("probabilities do not add up to 1 in each row. Give those after softmax, or logits.")
@@ -126,13 +123,10 @@ def _names(ids, vocabulary):
     """Return the texts of ids (places, next). vocabulary: a tokenizer, or the text of each id."""
     rows = ids.tolist()
     if vocabulary is None:
-        raise ValueError(
-            "The view names what would have come next: give vocabulary, the tokenizer or the text of each id."
-        )
+        raise ValueError("To name what comes next: give vocabulary, the tokenizer or the text of each id.")
     if hasattr(vocabulary, "convert_ids_to_tokens"):
         texts = [vocabulary.convert_ids_to_tokens(row) for row in rows]
-    elif hasattr(vocabulary, "id_to_token"):
-        texts = [[vocabulary.id_to_token(one) for one in row] for row in rows]
     else:
-        texts = [[vocabulary[one] for one in row] for row in rows]
+        name = getattr(vocabulary, "id_to_token", None) or vocabulary.__getitem__
+        texts = [[name(one) for one in row] for row in rows]
     return [prettify(read_tokens(row, "vocabulary", "text_view")) for row in texts]

@@ -46,9 +46,13 @@ def word_numbers(tokens):
     return numbers if numbers and numbers[-1] < len(tokens) - 1 else None
 
 
-def special_indices(tokens):
-    """Return the indices of the tokens that a tokenizer adds, such as [CLS]."""
-    return [index for index, token in enumerate(tokens) if _is_special(token)]
+def sides_of(query_tokens, key_tokens):
+    """Return for the page, for the left and the right, which tokens make a word and which a tokenizer has added."""
+    sides = {}
+    for side, tokens in (("left", query_tokens), ("right", key_tokens)):
+        sides[f"{side}_words"] = word_numbers(tokens)
+        sides[f"{side}_special"] = [index for index, token in enumerate(tokens) if _is_special(token)]
+    return {name: value for name, value in sides.items() if value}
 
 
 def _is_special(token):

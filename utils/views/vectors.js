@@ -2,12 +2,12 @@
 
 window.bertviz_params = view;
 // bertviz asks require.js for jQuery and d3. Of jQuery it calls no more than this.
-const requirejs = (names, draw) => begin(async () => {
-  const script = document.createElement("script");
-  script.textContent = new TextDecoder().decode(await unpack(view.d3));
-  document.head.append(script);
+let drawNeurons;
+const requirejs = (names, draw) => (drawNeurons = draw);
+begin(async () => {
+  add(document.head, "script", { textContent: new TextDecoder().decode(await unpack(view.script)) });
   for (const panel of view.attention) if (panel.queries) await readPanel(panel);
-  draw($, d3);
+  drawNeurons($, d3);
 });
 const $ = (selector) => ({
   empty: () => find(selector).forEach((part) => part.replaceChildren()),
