@@ -497,7 +497,7 @@ OF_A_WRONG_VALUE = {
     "many lines": (lambda: model_view(same(0.1, 20, 100, 100) * 9, names(100)), "1,800,000 .*1,500,000"),
     "layer indices": (lambda: head_view(A, T, layer_indices=[1]), r"layer_indices is \[1\].*2 layers"),
     "layer indices twice": (lambda: head_view(A, T, layer_indices=[1, 1]), "ascending"),
-    "a missing layer": (lambda: head_view(A, T, layer=0, layer_indices=[1, 3]), "0 .*layers 1, 3 alone"),
+    "a missing layer": (lambda: head_view(A, T, layer=0, layer_indices=[1, 3]), "0 .*one of 1, 3"),
     "offsets": (lambda: head_view(longformer(), names(5)), "each distance.*Longformer"),
     "html_action": (lambda: head_view(A, T, html_action="show"), '"view", "return".*\'show\''),
     "NaN in the model": (lambda: neuron_view(broken_bert(), Words(), "w5"), "NaN"),

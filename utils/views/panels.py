@@ -218,7 +218,7 @@ def read_index(name, index, there, whose="model"):
         owner = "The text" if what == "tokens" else f"The {whose}"
         has = f"{owner} has {len(there)} {what}, with indices 0 to {len(there) - 1}."
         if list(there) != list(range(len(there))):
-            has = f"There are weights of {what} {', '.join(map(str, there))} alone."
+            has = f"Here it is one of {', '.join(map(str, there))}."
         raise ValueError(f"{name}: index {index} is out of range. {has}")
     return index
 
