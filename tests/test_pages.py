@@ -45,7 +45,7 @@ def stands_in(word, text, flags=0):
 
 def test_each_term_stands_in_its_cell_by_name_or_in_code():
     missing = []
-    for term, _, code, _, link in rows("glossary.md", columns=5):
+    for term, _, code, link in rows("glossary.md", columns=4):
         _, notebook, cell = LINK.fullmatch(link).groups()
         text = texts(notebook)[cell]
         there = stands_in(term.strip("`"), text, re.IGNORECASE)
@@ -64,7 +64,7 @@ def test_code_that_an_answer_names_stands_near_its_cell():
 
 
 def test_terms_are_unique_and_in_order_and_come_from_every_notebook():
-    table = rows("glossary.md", columns=5)
+    table = rows("glossary.md", columns=4)
     terms = [re.sub("[^a-z0-9]", "", row[0].lower()) for row in table]
     assert terms == sorted(set(terms))
     assert {LINK.fullmatch(row[-1])[2] for row in table} == {path.name for path in course.paths()}

@@ -3,8 +3,8 @@
     python .ci/site/build.py [--to FOLDER] [--stored] [NN ...]   default: _site; NN: run only these notebooks
     python .ci/site/build.py --links                             make no pages, ask for every link of theirs
 
-The notebooks are run anew, in memory, so that their views are live; the committed ones hold pictures. A
-notebook that is not run (--stored: none is) is shown as it is committed. README becomes index.html.
+The notebooks with views are run anew, in memory, so that these are live; the committed ones hold pictures.
+What is not run (--stored: nothing is) is shown as it is committed. README becomes index.html.
 """
 
 import argparse
@@ -13,12 +13,12 @@ import re
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
 import nbformat
 from nbclient.exceptions import CellExecutionError
-from sphinx.cmd.build import build_main
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
@@ -27,8 +27,8 @@ import course  # noqa: E402
 
 LICENCE = course.ROOT / "LICENSE"
 
-# In a notebook's kernel, before its first cell. A slider or a progress bar needs a kernel, which a page has
-# not, so notebooks run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are not.
+# In a notebook's kernel, before its first cell. A slider needs a kernel, which a page has not, so notebooks
+# run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are not.
 LIVE_VIEWS = """\
 def live_views():
     import os, sys
@@ -41,28 +41,10 @@ live_views()
 del live_views
 """
 
-# The side bar, in the order of reading.
-CONTENTS = """
-```{toctree}
-:hidden:
-:numbered: 1
-:glob:
-:caption: Notebooks
-
-notebooks/*_*
-```
-
-```{toctree}
-:hidden:
-:caption: Beside them
-
-notebooks/glossary
-notebooks/questions
-CONTRIBUTING
-CHANGELOG
-LICENSE
-```
-"""
+# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first.
+FRONT = (HERE / "front.md").read_text(encoding="utf-8")
+CHOSEN = """<script>new MutationObserver(() => [...document.querySelectorAll("#left g g")]
+.find((row) => row.textContent === "it").onmouseover()).observe(byId("vis"), {childList: true})</script>"""
 
 
 def linked(text: str, folder: Path) -> str:
@@ -91,15 +73,18 @@ def page(notebook):
         cells.append(nbformat.v4.new_markdown_cell(f'<div id="cell-id={cell.id}"></div>'))
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
-        elif cell.metadata.get("collapsed"):
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-output"]
+        for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
+            part = {"source_hidden": "hide-input", "outputs_hidden": "hide-output"}[hidden]
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), part]
         cells.append(cell)
     return nbformat.from_dict(notebook | {"cells": cells})
 
 
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
-    text = "# Licences\n\n" + re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8"))
+    text = "---\nnosearch: true\n---\n# Licences\n\n" + re.sub(
+        r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8")
+    )
     for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
             if file.stem == "LICENSE":
@@ -112,25 +97,24 @@ def stage(folder: Path, chosen: list[str]) -> None:
     shutil.copytree(course.ROOT / "images", folder / "images")
     (folder / "notebooks").mkdir()
     notebooks = {path.name: course.read(path) for path in course.paths()}
+    run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
     for name, notebook in notebooks.items():
-        if name[:2] in chosen:
-            print(f"running {name}", flush=True)
-            course.execute(notebook, first=LIVE_VIEWS)
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
     texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
     texts += course.NOTEBOOKS.glob("*.md")
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    for picture, (name, cell_id) in course.PICTURES.items():
-        (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
-        if view := cell.outputs[0].data.get("text/html"):
-            view = (
-                f'<div class="cell"><div class="cell_output"><div class="text_html">{view}</div></div></div>'
-            )
-            (folder / f"{picture}.html").write_text(view, encoding="utf-8")
-            place = f"```{{raw}} html\n:file: {picture}.html\n```"
-            pages[course.README] = re.sub(rf"(?m)^.*\bimages/{picture}.*$", place, pages[course.README])
-    pages[course.ROOT / "index.md"] = pages.pop(course.README) + CONTENTS
+    ((picture, (name, cell_id)),) = course.PICTURES.items()
+    (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
+    if view := cell.outputs[0].data.get("text/html"):
+        (folder / "view.html").write_text(
+            view.replace("'></iframe>", CHOSEN + "'></iframe>"), encoding="utf-8"
+        )
+        front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
+        pages[course.README] = re.sub(r"(?m)^<img .*\n\n\*(.+for the model\.).*$", FRONT, front)
+    pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
         (folder / path.relative_to(course.ROOT)).write_text(text, encoding="utf-8")
@@ -143,18 +127,23 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--links", action="store_true")
     parser.add_argument("numbers", nargs="*", metavar="NN")
     asked = parser.parse_args(arguments)
-    there = [path.name[:2] for path in course.paths()]
+    there = {path.name[:2]: path for path in course.paths()}
+    live = [
+        number for number, path in there.items() if "from utils.views" in path.read_text(encoding="utf-8")
+    ]
     if unknown := sorted(set(asked.numbers) - set(there)):
         sys.exit(f"There is no notebook {', '.join(unknown)}.")
     if asked.to.exists() and any(asked.to.iterdir()) and not (asked.to / ".buildinfo").exists():
         sys.exit(f"{asked.to} holds something else than pages of the course. Name another folder with --to.")
+    from sphinx.cmd.build import build_main  # takes a second
+
     os.environ["COURSE_STATIC_VIEWS"] = "1"
     os.environ.pop("COURSE_CHECKPOINT", None)
     with tempfile.TemporaryDirectory() as work:
         source, made = Path(work, "source"), Path(work, "made")
         source.mkdir()
         try:
-            stage(source, [] if asked.stored or asked.links else asked.numbers or there)
+            stage(source, [] if asked.stored or asked.links else asked.numbers or live)
         except CellExecutionError as error:
             sys.exit(f"A notebook did not run to its end, so no page was written.\n\n{error}")
         how = ["-b", "linkcheck" if asked.links else "html", "--quiet", "--fail-on-warning"]

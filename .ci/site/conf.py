@@ -10,7 +10,7 @@ copyright = "the authors of the course. Code: MIT. Text and drawings: CC BY 4.0"
 
 extensions = ["myst_nb"]
 nb_execution_mode = "off"  # build.py has run the notebooks
-myst_enable_extensions = ["dollarmath", "html_image"]
+myst_enable_extensions = ["dollarmath", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
 # Sphinx knows no cells. tests/test_site.py follows these links.
 nitpick_ignore_regex = [("myst", "cell-id=.*")]
@@ -31,6 +31,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_static_path = ["static"]
 html_css_files = ["course.css"]
+html_js_files = ["course.js"]
 html_favicon = "static/icon.svg"
 html_math_renderer = "mathml"  # which browsers show by themselves; MathJax would be fetched
 

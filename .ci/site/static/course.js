@@ -1,0 +1,23 @@
+// A result of the search shows the sentence that has most of the words, not the letters round the last of them.
+addEventListener("DOMContentLoaded", () => {
+  if (typeof Search === "undefined") return;
+  Search.makeSearchSummary = (html, words, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html"), all = [...words];
+    const article = page.querySelector("article"), part = (anchor && page.querySelector(anchor)) || article;
+    page.querySelectorAll(".headerlink, math, script, style, iframe").forEach((one) => one.remove());
+    const texts = (place) => [...place.querySelectorAll("p, li, tr, summary, pre")].flatMap(({ tagName, textContent }) =>
+      tagName === "TR" ? textContent : textContent.split(tagName === "PRE" ? "\n" : /(?<=[.?!])\s+/));
+    const count = (text) => all.filter((word) => text.toLowerCase().includes(word)).length;
+    const best = [...texts(part), ...texts(article)].reduce((a, b) => (count(b) > count(a) ? b : a), "");
+    const shown = document.createElement("p");
+    shown.className = "context";
+    best.trim().split(new RegExp(`(${all.join("|")})`, "i")).forEach((piece, i) => {
+      shown.append(i % 2 ? Object.assign(document.createElement("mark"), { textContent: piece }) : piece);
+    });
+    return shown;
+  };
+});
+
+// The theme says light or dark at the page's root; a view's frame looks at the body.
+const root = document.documentElement, tell = () => document.body?.setAttribute("data-theme", root.dataset.theme);
+new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
