@@ -1,7 +1,5 @@
 """The patterns room, against attention that is worked by hand."""
 
-import math
-
 import pytest
 import torch
 from refused import refusals
@@ -45,13 +43,6 @@ def test_pieces_are_words_and_marks_are_none():
     assert identical.diagonal().tolist() == [False, True, True, True, False, False, False, False]
 
 
-def test_weights_on_several_targets_are_added_and_queries_without_one_do_not_count():
-    weights = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.2, 0.7], [0.6, 0.4, 0.0]])
-    targets = torch.tensor([[True, True, False], [False, False, False], [False, True, False]])
-    assert weight_on(weights, targets).item() == pytest.approx((0.5 + 0.4) / 2)
-    assert math.isnan(weight_on(weights, torch.zeros(3, 3, dtype=torch.bool)).item())
-
-
 def test_scores_equal_plain_loops():
     attentions = random_attention()
     scores = score_patterns(attentions, TOKENS, START)
@@ -62,13 +53,6 @@ def test_scores_equal_plain_loops():
             for head, rows in enumerate(layer_weights[0].tolist()):
                 total = sum(rows[query][key] for query, key in there)
                 assert scores[name][layer, head].item() == pytest.approx(total / len(queries))
-
-
-def test_scores_are_shares_and_are_float64_of_any_dtype():
-    attentions = [layer.to(torch.bfloat16).requires_grad_() for layer in random_attention()]
-    for of_heads in score_patterns(attentions, TOKENS, START).values():
-        assert of_heads.dtype == torch.float64 and not of_heads.requires_grad
-        assert of_heads.min() >= 0 and of_heads.max() <= 1.02
 
 
 def test_pattern_without_a_target_is_left_out():
