@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from refused import refusals
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, BertConfig
-from transformers.models.bert.modeling_bert import eager_attention_forward
 
 from utils.attention import (
     AttentionHead,
@@ -158,17 +157,6 @@ def test_empty_row_is_zero_in_values_and_gradients(dtype):
         assert (zero == 0).all()
     assert all(tensor.isfinite().all() for tensor in (output, attn_weights, query, key, value))
     assert (query[0, 1] != 0).any() and (value[0] != 0).all()
-
-
-def test_what_the_docstring_says_of_the_other_libraries_and_the_empty_row():
-    qkv, nothing = random_qkv(1, 2, query=3, key=3), torch.zeros(3, 3, dtype=torch.bool)
-    assert (F.scaled_dot_product_attention(*qkv, attn_mask=nothing) == 0).all()
-    hidden_state = torch.randn(1, 3, 24, dtype=torch.float64)
-    output, attn_weights = peers()[0](hidden_state, hidden_state, hidden_state, attn_mask=~nothing)
-    assert output.isnan().all() and attn_weights.isnan().all()
-    additive = convert_mask(nothing, "keep", "additive", dtype=torch.float64)
-    _, attn_weights = eager_attention_forward(nn.Identity().eval(), *qkv, attention_mask=additive)
-    torch.testing.assert_close(attn_weights, torch.full_like(attn_weights, 1 / 3))
 
 
 def test_causal_and_padding_mask():

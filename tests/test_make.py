@@ -1,4 +1,4 @@
-"""The make targets, `.ci/run`, and the lists of packages."""
+"""The make targets and the lists of packages."""
 
 import importlib.metadata
 import json
@@ -104,38 +104,6 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
     finally:
         os.killpg(lab.pid, signal.SIGTERM)
         lab.wait(PATIENCE)
-
-
-TESTS = ("site-environment", "validate", "test", "rehearse", "rehearse", "test-portable")
-TESTS = [f"make {target} 1" for target in TESTS]
-INSTALLS = ["apt-get update noninteractive", "apt-get install noninteractive"]
-
-
-MACHINES = [
-    ({}, 0, INSTALLS + TESTS),
-    *(({"HAS": name}, 0, TESTS) for name in ("chromium", "chromium-browser", "google-chrome")),
-    ({"ID": "1000"}, 0, TESTS),  # it may install nothing
-    ({"APT": "100"}, 0, INSTALLS[:1] + TESTS),  # the tests will miss the browser
-    ({"HAS": "chromium", "MAKE": "2"}, 2, TESTS[:1]),
-]
-
-
-@pytest.mark.parametrize("machine, code, called", MACHINES)
-def test_ci_installs_a_missing_chromium_and_runs_everything(machine, code, called, tmp_path):
-    for name, text in {
-        "id": "echo ${ID:-0}",
-        "apt-get": 'echo "apt-get $1 $DEBIAN_FRONTEND" >> "$LOG"; exit ${APT:-0}',
-        "make": 'echo "make $1 $COURSE_REQUIRE_BROWSER" >> "$LOG"; exit ${MAKE:-0}',
-        machine.get("HAS", "another"): "",
-    }.items():
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "bin/dirname").symlink_to(shutil.which("dirname"))
-    log = tmp_path / "log"
-    variables = {"PATH": str(tmp_path / "bin"), "LOG": str(log)} | machine
-    ran = subprocess.run([shutil.which("bash"), ROOT / ".ci/run"], env=variables, stdin=subprocess.DEVNULL)
-    assert (ran.returncode, log.read_text().splitlines()) == (code, called)
 
 
 def pins_of(name):
