@@ -41,7 +41,7 @@ def test_no_difference_is_found_where_there_is_none(bert):
 
 def assert_first(found, expected):
     """What comes before the first difference is equal, and it is not."""
-    assert found.first_difference == expected
+    assert found.first_difference == expected and expected in repr(found).splitlines()[-1]
     assert found.table["equal"][: list(found.table.index).index(expected)].all()
     assert not found.table["equal"][expected]
 
