@@ -408,10 +408,9 @@ def test_head_view_on_each_surface(surface, truth, name):
             assert shown == [truth.tokens[rows], truth.tokens[columns]]
 
 
-@on_each_surface
-def test_model_view_on_each_surface(surface, truth, name):
+def test_model_view_in_a_notebook(surface, truth):
     """Lines of the whole grid, of each part of the pair, and of the head that a click opens."""
-    frame = surface(name).frame("light", "model")
+    frame = surface("live").frame("light", "model")
     for part, (rows, columns) in reversed(list(enumerate(PARTS))):
         frame.select_option("#filter", str(part))
         expected = truth.attention[:, :, rows, columns]
@@ -437,10 +436,9 @@ def visible(page, part):
     return page.locator(part).get_attribute("visibility") == "visible"
 
 
-@on_each_surface
-def test_neuron_view_on_each_surface(surface, truth, name):
+def test_neuron_view_in_a_notebook(surface, truth):
     """The vectors of two heads, and, when a token is chosen and opened, its products, scores and weights."""
-    frame = surface(name).frame("light", "neuron")
+    frame = surface("live").frame("light", "neuron")
     for layer, head in ((0, 0), (3, 7)):
         frame.select_option("#layer", str(layer))
         frame.select_option("#att_head", str(head))

@@ -18,12 +18,14 @@ what a reader sees where no script runs.
 | drawing | SVG | lines on a canvas, within 0.002 of the weight; a static picture |
 """
 
+from functools import partial
+
 import torch
 
 from . import pictures, texts
 from .capture import catch, missing
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
-from .page import View, make_choices, make_controls, make_page, menu, sentence_choices
+from .page import View, make_choices, make_controls, make_view, menu, sentence_choices
 from .panels import (
     choose,
     most_tokens,
@@ -98,13 +100,9 @@ def head_view(
     shown = f"L{layer}H{heads[0]}" if len(heads) == 1 else f"layer {layer}, {_some(heads, num_heads, 'head')}"
     text = f"Head view: {_sizes(panels)} tokens, {shown}"
     menus = menu("layer", "Layer") + make_controls(panels)
-    return View(
-        text=text,
-        html=make_page("head", text, menus, data, display_mode),
-        height=round(22.5 * most_tokens(panels)) + 170,
-        draw=lambda: pictures.draw_heads(panels, layer, heads),
-        picture=picture,
-    ).finish(html_action)
+    height, how = round(22.5 * most_tokens(panels)) + 170, (display_mode, picture, html_action)
+    draw = partial(pictures.draw_heads, panels, layer, heads)
+    return make_view("head", text, menus, data, height, draw, how)
 
 
 def model_view(
@@ -151,13 +149,9 @@ def model_view(
     text = f"Model view: {_sizes(panels)} tokens, {shown}"
     menus = make_controls(panels, ("compact", "Compact"), ("mean", "Means"))
     height = len(layers) * pictures.grid_cell(len(layers), total, longest, compact)[1]
-    return View(
-        text=text,
-        html=make_page("model", text, menus, data, display_mode),
-        height=round(min(max(height, 18 * longest + 60), 800)) + 130,
-        draw=lambda: pictures.draw_grid(chosen[0], layers, heads, total),
-        picture=picture,
-    ).finish(html_action)
+    height, how = round(min(max(height, 18 * longest + 60), 800)) + 130, (display_mode, picture, html_action)
+    draw = partial(pictures.draw_grid, chosen[0], layers, heads, total)
+    return make_view("model", text, menus, data, height, draw, how)
 
 
 def neuron_view(
@@ -249,13 +243,9 @@ def neuron_view(
     data["remark"] = "; ".join(remarks)
     rows = max(max(len(panel.query_tokens), len(panel.key_tokens)) for panel in panels)
     menus = menu("layer", "Layer") + menu("att_head", "Head") + make_controls(panels)
-    return View(
-        text=text,
-        html=make_page("neuron", text, menus, data, display_mode),
-        height=26 * rows + 160,
-        draw=lambda: pictures.draw_neurons(first, layer, head, chosen, decimals),
-        picture=picture,
-    ).finish(html_action)
+    draw = partial(pictures.draw_neurons, first, layer, head, chosen, decimals)
+    how = display_mode, picture, html_action
+    return make_view("neuron", text, menus, data, 26 * rows + 160, draw, how)
 
 
 def text_view(
@@ -322,13 +312,9 @@ def text_view(
     ways = {"from": "what it attends to", "to": "who attends to it", "both": "both"}
     menus = menu("layer", "Layer") + menu("head", "Head") + menu("way", "Shows", ways)
     menus += make_controls([panel], ("log", "Logarithmic"))
-    return View(
-        text=text,
-        html=make_page("text", text, menus, data, display_mode),
-        height=round(34 * sum(map(len, written)) / 110) + 220,
-        draw=lambda: pictures.draw_text(panel, written, layer, head, token, where, prompt_length, surprise),
-        picture=picture,
-    ).finish(html_action)
+    height, how = round(34 * sum(map(len, written)) / 110) + 220, (display_mode, picture, html_action)
+    draw = partial(pictures.draw_text, panel, written, layer, head, token, where, prompt_length, surprise)
+    return make_view("text", text, menus, data, height, draw, how)
 
 
 def _sizes(panels):

@@ -13,9 +13,7 @@ import torch
 
 NAME = "caught_for_a_view"  # under which transformers knows the attention function
 MASKED = torch.finfo(torch.float32).min  # in place of a score: may not be attended to
-LOW = (
-    -9000
-)  # what is added to a score below this masks it: models have numbers of their own, -10,000 or below
+LOW = -9000  # what is added to a score below this masks it: models have numbers of their own, to -10,000
 
 
 @dataclass
@@ -208,9 +206,7 @@ def _stacks(model, calls):
             key = [k.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for q, k in pairs]
         if len({(q.shape, k.shape) for q, k in zip(query, key, strict=True)}) > 1 or len(query[0]) != 1:
             shapes = ", ".join(str(shape) for shape in sorted({tuple(q.shape) for q in query}))
-            raise ValueError(
-                _refusal(model, f"has queries of the shapes {shapes}: windows, or unequal sizes")
-            )
+            raise ValueError(_refusal(model, f"has queries of the shapes {shapes}: windows, unequal sizes"))
         dtype = query[0].dtype
         query, key = torch.cat(query).cpu(), torch.cat(key).cpu()  # (layers, heads, tokens, head_dim)
         if not (query.isfinite().all() and key.isfinite().all()):
@@ -219,13 +215,9 @@ def _stacks(model, calls):
             raise ValueError(_refusal(model, "keeps its scores within other bounds in other layers"))
         scale = torch.tensor(scale, dtype=torch.float64, device="cpu")
         added = _stack_added(added, query, key)
-        none = torch.full(
-            query.shape[1:2], MASKED, dtype=torch.float32, device="cpu"
-        )  # of a layer without sinks
-        some = any(one is not None for one in sinks)
-        sinks = (
-            torch.stack([none if each is None else each.float().cpu() for each in sinks]) if some else None
-        )
+        none = torch.full(query.shape[1:2], MASKED, dtype=torch.float32, device="cpu")
+        filled = [none if one is None else one.float().cpu() for one in sinks]
+        sinks = torch.stack(filled) if any(one is not None for one in sinks) else None
         stacks.append(Stack(name, query, key, scale, added, softcap[0], sinks, layers, dtype))
         stacks[-1].remarks = tuple(_remarks(model, stacks[-1]))
     return stacks

@@ -82,9 +82,7 @@ def read_inputs(model, inputs, tokens, encoder_tokens, decoder_tokens):
     if not isinstance(inputs, dict) and not hasattr(inputs, "keys"):
         raise TypeError(f"inputs must be a dict of what the model takes, not {type(inputs).__name__}.")
     if inputs.get("past_key_values") is not None:
-        raise ValueError(
-            "inputs hold past_key_values, which a run changes. Pass the whole text without them."
-        )
+        raise ValueError("inputs hold past_key_values, which a run changes. Pass the text without them.")
     for name, part in inputs.items():
         if isinstance(part, list | np.ndarray):
             raise TypeError(
@@ -223,9 +221,7 @@ def _tokens(tokenizer, ids):
 
 def _require_few(count):
     if count > MOST_TOKENS:
-        raise ValueError(
-            f"{count} tokens would freeze the browser; at most {MOST_TOKENS} are drawn. Cut them."
-        )
+        raise ValueError(f"{count} tokens would freeze the browser; at most {MOST_TOKENS} fit. Cut them.")
 
 
 def _decoder_ids(model, target_ids):

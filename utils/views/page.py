@@ -106,6 +106,13 @@ class View:
         return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {"image/png": size}
 
 
+def make_view(kind, text, menus, data, height, draw, how):
+    """Return a view, or display it. how: the display mode, whether it has a picture, and bertviz's html_action."""
+    display_mode, picture, html_action = how
+    page = make_page(kind, text, menus, data, display_mode)
+    return View(text, page, height, draw, picture).finish(html_action)
+
+
 def make_page(kind, title, menus, data, display_mode):
     """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
     if display_mode not in MODES:
@@ -225,7 +232,11 @@ def deflate(numbers):
 
 def make_choices(panels):
     """Return what the menu of attention offers: the panels, and the parts of a pair."""
-    choices = [_pack(panel) for panel in panels]
+    choices = []
+    for panel in panels:
+        packed = {"name": panel.name, "left_text": panel.query_tokens, "right_text": panel.key_tokens}
+        packed |= {"shape": list(panel.levels.shape), "weights": deflate(panel.levels)}
+        choices.append(packed | panel.sides)
     if panels[0].sentence_b_start is not None:
         choices += sentence_choices(panels[0].query_tokens, panels[0].sentence_b_start)
     return choices
@@ -244,14 +255,3 @@ def sentence_choices(tokens, start):
         }
         for query, key in ("AA", "BB", "AB", "BA")
     ]
-
-
-def _pack(panel):
-    """Return a panel for the page."""
-    return {
-        "name": panel.name,
-        "left_text": panel.query_tokens,
-        "right_text": panel.key_tokens,
-        "shape": list(panel.levels.shape),
-        "weights": deflate(panel.levels),
-    } | panel.sides

@@ -48,7 +48,13 @@ def read_panels(attention, tokens, sentence_b_start, prettify_tokens, indices, *
     if all(value is None for value in stacks.values()):
         panel = _read_panel("All", "attention", attention, *given, tokens=tokens)
         if sentence_b_start is not None:
-            panel.sentence_b_start = _read_sentence_b_start(sentence_b_start, len(panel.query_tokens))
+            panel.sentence_b_start = start = _whole("sentence_b_start", sentence_b_start)
+            count = len(panel.query_tokens)
+            if not 0 < start < count:
+                raise ValueError(
+                    f"sentence_b_start is {start}, but sentence B must start between 1 and {count - 1}. "
+                    "Leave it out when there is no sentence B."
+                )
         return [panel]
     _require_no_other(stacks, attention=attention, tokens=tokens, sentence_b_start=sentence_b_start)
     encoder, decoder = ({name: stacks[name]} for name in STACKS[3:])
@@ -130,9 +136,8 @@ def _read_weights(attention, name):
         raise TypeError(f"{name} is of the type {type(attention).__name__}: pass outputs.{name}s as it is.")
     if not attention or attention[0] is None:
         raise ValueError(NO_WEIGHTS)
-    if all(
-        isinstance(step, tuple | list) and step and isinstance(step[0], torch.Tensor) for step in attention
-    ):
+    steps = [step[0] for step in attention if isinstance(step, tuple | list) and step]
+    if len(steps) == len(attention) and all(isinstance(one, torch.Tensor) for one in steps):
         why = f"a list of layers for each of {len(attention)} steps, as generate() returns it. {ONCE_MORE}"
         raise TypeError(f"{name} holds {why}")
     if not all(isinstance(layer, torch.Tensor) and not layer.is_complex() for layer in attention):
@@ -232,17 +237,6 @@ def read_indices(name, indices, there):
     if not indices:
         raise ValueError(f"{name} is empty, so there is nothing to draw. Leave it out to see all.")
     return list(dict.fromkeys(read_index(name, index, there) for index in indices))
-
-
-def _read_sentence_b_start(start, count):
-    """Return where sentence B starts among `count` tokens."""
-    start = _whole("sentence_b_start", start)
-    if not 0 < start < count:
-        raise ValueError(
-            f"sentence_b_start is {start}, but sentence B must start between 1 and {count - 1}. "
-            "Leave it out when there is no sentence B."
-        )
-    return start
 
 
 def _whole(name, index):

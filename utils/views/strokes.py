@@ -114,7 +114,9 @@ def _sum_logs(opacities, left, right, top, step, width):
     most = int(np.ceil(2 * reach.max(initial=0) / step)) + 1
     windows = np.lib.stride_tricks.sliding_window_view(lines, count * heads, axis=1)
     logs = torch.empty(len(along), step, count * heads, dtype=torch.float32, device="cpu")
-    for now in _few(len(along), len(slope) * most * (count * heads + 4 * step)):
+    # So many columns at once that their numbers stay near to hand.
+    at_once = 1 + NEAR // (1 + len(slope) * most * (count * heads + 4 * step))
+    for now in (slice(start, start + at_once) for start in range(0, len(along), at_once)):
         middle = top + slope * along[now]  # (columns, slopes): of the line from query 0
         block = np.floor((middle - reach) / step).astype(int)[..., None] + np.arange(most)
         above = block * step - middle[..., None]  # (columns, slopes, most)
@@ -129,12 +131,6 @@ def _sum_logs(opacities, left, right, top, step, width):
         picked = windows[whose, (pad + row - block) * heads]  # (columns, blocks, rows x heads)
         torch.bmm(profiles, torch.from_numpy(picked), out=logs[now])
     return logs.view(len(along), step, count, heads), row * step, first
-
-
-def _few(count, size):
-    """Return slices of `count` columns, so many at once that their numbers, `size` for each, stay near to hand."""
-    at_once = 1 + NEAR // (1 + size)
-    return [slice(start, start + at_once) for start in range(0, count, at_once)]
 
 
 def _sort_lines(opacities, pad):
