@@ -26,15 +26,7 @@ from . import pictures, texts
 from .capture import catch, missing
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
 from .page import View, make_choices, make_controls, make_view, menu, sentence_choices
-from .panels import (
-    choose,
-    most_tokens,
-    read_index,
-    read_indices,
-    read_panels,
-    require_grid_lines,
-    warn_if_slow,
-)
+from .panels import choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
 
 __all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 
@@ -88,7 +80,7 @@ def head_view(
     """
     stacks = encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens
     panels = read_panels(attention, tokens, sentence_b_start, prettify_tokens, layer_indices, *stacks)
-    warn_if_slow(panels)
+    count = warn_if_slow(panels)
     there, num_heads = panels[0].layers, panels[0].levels.shape[1]
     layers = read_indices("include_layers", include_layers, there)
     layer = layers[0] if layer is None else read_index("layer", layer, there)
@@ -100,7 +92,7 @@ def head_view(
     shown = f"L{layer}H{heads[0]}" if len(heads) == 1 else f"layer {layer}, {_some(heads, num_heads, 'head')}"
     text = f"Head view: {_sizes(panels)} tokens, {shown}"
     menus = menu("layer", "Layer") + make_controls(panels)
-    height, how = round(22.5 * most_tokens(panels)) + 170, (display_mode, picture, html_action)
+    height, how = round(22.5 * count) + 170, (display_mode, picture, html_action)
     draw = partial(pictures.draw_heads, panels, layer, heads)
     return make_view("head", text, menus, data, height, draw, how)
 

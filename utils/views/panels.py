@@ -94,7 +94,7 @@ def most_tokens(panels):
 
 
 def warn_if_slow(panels):
-    """Warn of panels that a browser draws slowly."""
+    """Warn of panels that a browser draws slowly, and return how many tokens the longest list has."""
     count = most_tokens(panels)
     if count > SMOOTH_TOKENS:
         lines = max(panel.levels[0, 0].size for panel in panels)
@@ -103,6 +103,7 @@ def warn_if_slow(panels):
             f"Up to {SMOOTH_TOKENS} tokens it is quick, so cut the text if you can.",
             stacklevel=3,
         )
+    return count
 
 
 def _read_layers(attention, name, layer_indices):

@@ -32,23 +32,21 @@ def keep_strongest(panel):
         return Kept(None, panel.levels, 1.0)
     kept = int(np.clip(MOST_NUMBERS // (layers * heads * queries), 16, 64))
     best = np.empty((layers, heads, queries, kept), np.int32)
-    held, whole = 0.0, 1e-9
+    held, whole = 0.0, 1e-9  # sums of squares: of weights
     for into, levels in zip(best, panel.levels, strict=True):
         # The level and, below it, the key, in one number: so the strongest bring their keys along.
         both = levels.astype(np.int32) << 16 | np.arange(keys, dtype=np.int32)
         both.partition(keys - kept, axis=-1)
         chosen = both[..., keys - kept :]
         into[:] = (chosen & 0xFFFF) << 16 | chosen >> 16
-        held, whole = (
-            total + np.vdot(one, one)
-            for total, one in ((held, _floats(into & 0xFFFF)), (whole, _floats(levels)))
-        )
+        held += _sum_squares(into & 0xFFFF)
+        whole += _sum_squares(levels)
     best.sort(axis=-1)
     return Kept((best >> 16).astype(np.uint16), best.astype(np.uint16), float(held / whole))
 
 
-def _floats(levels):
-    return levels.astype(np.float32).ravel()
+def _sum_squares(levels):
+    return np.square(levels, dtype=np.float32).sum(dtype=np.float64)
 
 
 def pack_text(panel, kept, tokens):
