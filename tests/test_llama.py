@@ -2,16 +2,25 @@
 refused."""
 
 import copy
+import json
 import os
 import random
+import re
+import subprocess
+import sys
 
 import pytest
 import torch
+from local_hub import LocalHub
+from safetensors.torch import load_file, save_file
+from torch.func import functional_call
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+import writer_costs
 from utils.compare import compare_with_llama
+from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.llama import Llama, from_llama, generate, load_writer, to_llama
-from utils.models import CheckpointError
+from utils.probes import PROSE
 
 
 def new_llama(dtype=torch.float64, seed=0, **changes):
@@ -88,6 +97,7 @@ def test_generate_writes_what_transformers_writes():
     expected = theirs.generate(ids, max_new_tokens=20, do_sample=False, eos_token_id=None)
     written = generate(ours, ids, 20)
     assert torch.equal(written, expected)
+    assert torch.equal(generate(ours, ids.repeat(2, 1), 20), expected.repeat(2, 1))  # a batch
     end = written[0, 8].item()
     stopped = generate(ours, ids, 20, end=end)
     assert stopped[0, -1] == end and end not in stopped[0, 3:-1]
@@ -127,30 +137,66 @@ def test_what_differs_is_refused_by_name():
         from_llama(new_llama())(torch.tensor([[40]]))
 
 
-def test_course_writer_takes_another_model(tmp_path, monkeypatch):
-    from utils.gguf import make_tokenizer, packaged_file, read_gguf
+ONLINE = """
+import json, os, sys
+import torch
+from utils.llama import load_writer
+found = {}
+for name in json.loads(sys.argv[1]):
+    os.environ["COURSE_WRITER"] = name
+    try:
+        model, tokenizer = load_writer()
+        ids = tokenizer("Hello 12", return_tensors="pt").input_ids
+        found[name] = [model(ids % 40).logits[0, -1].tolist(), tokenizer.decode(ids[0]), model.training]
+    except ValueError as error:
+        found[name] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
 
+
+def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
     theirs = new_llama(torch.float32)
-    theirs.save_pretrained(tmp_path / "other")
-    make_tokenizer(read_gguf(packaged_file())[0]).save_pretrained(tmp_path / "other")
-    monkeypatch.setenv("COURSE_WRITER", os.fspath(tmp_path / "other"))
-    model, tokenizer = load_writer()
-    ids = torch.arange(5)[None]
-    assert torch.allclose(model(ids).logits, theirs(ids).logits, atol=1e-5) and not model.training
-    assert tokenizer.decode(tokenizer("Hello 12")["input_ids"]) == "Hello 12"
     rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
-    new_llama(rope_parameters=rope).save_pretrained(tmp_path / "scaled")
-    for name, said in {"nowhere": "nowhere cannot be", "scaled": r"scales its rotations \(linear\)"}.items():
-        monkeypatch.setenv("COURSE_WRITER", os.fspath(tmp_path / name))
-        with pytest.raises(CheckpointError, match=rf"{said}.*unset COURSE_WRITER"):
-            load_writer()
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    models = {
+        "HuggingFaceTB/SmolLM2-360M": theirs,
+        "some/scaled": new_llama(rope_parameters=rope),
+        "some/biased": new_llama(attention_bias=True),
+        "some/other": MistralForCausalLM(MistralConfig(vocab_size=9, intermediate_size=8, **sizes)),
+        "some/lacking": new_llama(torch.float32),
+    }
+    tokenizer = make_tokenizer(read_gguf(packaged_file())[0])
+    for name, model in models.items():
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    weights = tmp_path / "some/lacking/model.safetensors"
+    kept = {name: weight for name, weight in load_file(weights).items() if "layers.1.mlp" not in name}
+    save_file(kept, weights, {"format": "pt"})
+    folder = os.fspath(tmp_path / "HuggingFaceTB/SmolLM2-360M")
+    with LocalHub({name: tmp_path / name for name in models}) as hub:
+        settings = {"HF_ENDPOINT": hub.url, "HF_HOME": os.fspath(tmp_path / "cache")}
+        command = [sys.executable, "-c", ONLINE, json.dumps([*models, folder, "some/nowhere"])]
+        done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    ids = tokenizer("Hello 12", return_tensors="pt").input_ids
+    for name in ("HuggingFaceTB/SmolLM2-360M", folder):
+        logits, text, training = found[name]
+        assert torch.allclose(torch.tensor(logits), theirs(ids % 40).logits[0, -1], atol=1e-4)
+        assert text == "Hello 12" and not training
+    for name, said in {
+        "some/scaled": r"scales its rotations \(linear\)",
+        "some/biased": "attention_bias of the config is True",
+        "some/other": "of the type mistral",
+        "some/lacking": "lacks weights: model.layers.1.mlp",
+        "some/nowhere": "connection error when trying to load some/nowhere",
+    }.items():
+        expected = f"CheckpointError: {name} cannot be .*{said}.*\\. Choose another, or unset COURSE_WRITER.*"
+        assert re.fullmatch(expected, found[name]), found[name]
 
 
 @pytest.mark.slow
 def test_packaged_model_is_that_of_transformers():
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
-    from utils.gguf import packaged_file
 
     model, tokenizer = load_writer()
     path = packaged_file()
@@ -161,14 +207,56 @@ def test_packaged_model_is_that_of_transformers():
     ours = theirs.state_dict()
     assert ours.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, ours[name]) for name, weight in read.items())
-    for text in ("Paris", "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 9):
+    for text in TEXTS:
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             made, expected = model(ids), theirs(ids, output_attentions=True)
-        assert (made.logits - expected.logits).abs().max() <= 1e-4
+        # Either is up to 1e-4 away from float64, by rounding alone.
+        assert (made.logits - expected.logits).abs().max() <= 2e-4
         for mine, other in zip(made.attentions, expected.attentions, strict=True):
             assert (mine - other).abs().max() <= 1e-5
         assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
+        exact, likewise = in_float64(model, theirs, ids)
+        assert (exact - likewise).abs().max() <= 1e-4
     ids = tokenizer("The capital of France is", return_tensors="pt").input_ids
     expected = theirs.generate(ids, max_new_tokens=12, do_sample=False)
     assert torch.equal(generate(model, ids, 12, end=tokenizer.eos_token_id), expected)
+
+
+TEXTS = [
+    "Paris",
+    "Čeština, 中文 and 🙂: 12 × 7?\n",
+    "def f(x):\n    return x  # why?\n" * 9,
+    "Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2",
+    PROSE.read_text(encoding="utf-8").partition("\n")[0],
+]
+
+
+@torch.no_grad()
+def in_float64(ours, theirs, ids):
+    """The logits of both, block by block with weights of 64 bits."""
+
+    def call(part, *given, **named):
+        weights = {name: weight.double() for name, weight in part.state_dict().items()}
+        return functional_call(part, weights, given, named)
+
+    x = y = ours.embeddings.weight[ids].double()
+    turns, seq = theirs.model.rotary_emb(y, torch.arange(ids.shape[1])[None]), ids.shape[1]
+    later = torch.full((1, 1, seq, seq), -1e9, dtype=torch.float64).triu(1)
+    for mine, other in zip(ours.blocks, theirs.model.layers, strict=True):
+        x, y = call(mine, x)[0], call(other, y, attention_mask=later, position_embeddings=turns)
+    table = ours.embeddings.weight.double().T
+    return call(ours.norm, x) @ table, call(theirs.model.norm, y) @ table
+
+
+@pytest.mark.slow
+def test_stored_costs_are_measured_alike_here():
+    stored = json.loads(writer_costs.STORED.read_text(encoding="utf-8"))
+    made, kept = writer_costs.rounding(1, texts=2), stored["rounding"][1]
+    for name in ("before", "after"):
+        assert made[name] == pytest.approx(kept[name][:2], abs=0.02)
+    assert made["size"] == pytest.approx(kept["size"], abs=1e-3)
+    quick = {length: row["without"] / row["with"] for length, row in stored["cache"].items()}
+    assert 1 < quick["16"] < quick["64"] and list(quick) == list(map(str, writer_costs.LENGTHS))
+    made = writer_costs.cache(8)
+    assert made["with"] < made["without"]

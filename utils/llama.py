@@ -156,16 +156,17 @@ class Llama(nn.Module):
 
 @torch.no_grad()
 def generate(model, input_ids, max_new_tokens, choose=lambda logits: logits.argmax(dim=-1), end=None):
-    """Return input_ids, (1, seq), with what the model writes behind them; after the token `end` it stops.
+    """Return input_ids, (batch, seq), with what the model writes behind them.
 
-    `choose` makes of the next token's scores, (1, vocab_size), its id, (1,): by default the likeliest.
+    `choose` makes of the scores of each next token, (batch, vocab_size), its id, (batch,): by default the
+    likeliest. The texts of a batch are of one length; a single text stops after the token `end`.
     """
     past, newest = None, input_ids
     for _ in range(max_new_tokens):
         logits, _, _, past = model(newest, past)  # only what is new goes through the blocks
-        newest = choose(logits[:, -1])[:, None]  # (1, 1)
+        newest = choose(logits[:, -1])[:, None]  # (batch, 1)
         input_ids = torch.cat([input_ids, newest], dim=1)
-        if newest.item() == end:
+        if newest.tolist() == [[end]]:
             break
     return input_ids
 
@@ -250,7 +251,8 @@ def load_writer():
             raise ValueError(f"It lacks weights: {', '.join(sorted(report['missing_keys'])[:3])}.")
         return from_llama(model.eval()).requires_grad_(False), AutoTokenizer.from_pretrained(wanted)
     except Exception as error:  # a network, a hub, a disk, a file, another architecture
-        said = f"{wanted} cannot be the model that writes. {str(error).strip().partition(chr(10))[0]}"
+        reason = str(error).strip().partition("\n")[0].rstrip(".:")
         raise CheckpointError(
-            f"{said} Choose another, or unset COURSE_WRITER to use the packaged one."
+            f"{wanted} cannot be the model that writes. {reason}. "
+            "Choose another, or unset COURSE_WRITER to use the packaged one."
         ) from None

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import torch
 import torch.nn.functional as F
-from transformers.generation import TopPLogitsWarper
+from transformers.generation import MinPLogitsWarper
 
 from .tables import peer, right, wrong
 
@@ -84,130 +84,151 @@ wrong(
 
 
 def draw_by_library(logits, p):
-    warped = TopPLogitsWarper(p)(None, logits) if p < 1 else logits
-    return torch.multinomial(warped.softmax(-1), 1)[:, 0]
+    return torch.multinomial(MinPLogitsWarper(p)(None, logits).softmax(-1), 1)[:, 0]
 
 
 def draw_by_numpy(logits, p):
     numbers, drawn = np.random.default_rng(0), []
     for row in logits.softmax(-1).double().numpy():
-        order = row.argsort()[::-1]
-        stay = order[: np.searchsorted(row[order].cumsum(), min(p, 0.999999)) + 1]
+        stay = np.flatnonzero(row >= p * row.max())
         drawn.append(numbers.choice(stay, p=row[stay] / row[stay].sum()))
     return torch.tensor(drawn)
 
 
-def draw_by_cumulative(logits, p):
-    values, ids = logits.sort(descending=True)
-    total = values.softmax(-1).cumsum(-1)
-    gone = F.pad(total[:, :-1] >= p, (1, 0))
-    place = torch.distributions.Categorical(logits=values.masked_fill(gone, -1e9)).sample()
-    return ids.gather(1, place[:, None]).squeeze(1)
-
-
-def draw_by_scatter(logits, p):
-    odds = logits.softmax(-1)
-    order = odds.argsort(dim=-1, descending=True)
-    stays = odds.gather(1, order).cumsum(1).roll(1, 1).index_fill(1, torch.tensor([0]), 0) < p
-    return torch.multinomial(odds * torch.zeros_like(stays).scatter(1, order, stays), 1).flatten()
+def draw_by_logits(logits, p):
+    gap = logits.max(dim=-1, keepdim=True).values - logits  # p times as likely: smaller by -log p
+    return torch.distributions.Categorical(logits=logits.masked_fill(gap > -np.log(p), -1e9)).sample()
 
 
 def draw_by_gumbel(logits, p):
     odds = logits.softmax(-1)
-    likelier = (odds[:, None] > odds[:, :, None]).to(odds) @ odds[:, :, None]  # what is likelier than each
     noise = -torch.empty_like(odds).exponential_().log()
-    return (logits + noise).masked_fill(likelier[..., 0] >= p, -torch.inf).argmax(-1)
+    return (logits + noise).masked_fill(odds / odds.max(-1, keepdim=True).values < p, -torch.inf).argmax(-1)
 
 
 def draw_by_inverse(logits, p):
     odds, ids = logits.softmax(-1).sort(descending=True)
-    odds = torch.where(odds.cumsum(-1) - odds < p, odds, 0)
+    odds = torch.where(odds >= p * odds[:, :1], odds, 0)
     at = torch.rand(len(odds), 1, dtype=odds.dtype) * odds.sum(-1, keepdim=True)
     return ids.gather(1, (odds.cumsum(-1) < at).sum(-1, keepdim=True))[:, 0]
 
 
-right(
-    "draw_top_p",
-    *(draw_by_library, draw_by_numpy, draw_by_cumulative),
-    *(draw_by_scatter, draw_by_gumbel, draw_by_inverse),
-)
-peer("draw_top_p", draw_by_library)
+right("draw_min_p", draw_by_library, draw_by_numpy, draw_by_logits, draw_by_gumbel, draw_by_inverse)
+peer("draw_min_p", draw_by_library)
 
 
 def sampled(odds):
     return torch.distributions.Categorical(odds).sample()
 
 
-def likely(odds, p):
-    return odds.cumsum(-1) - odds < p
-
-
-def drawn(stays=likely, draw=sampled, odds_of=lambda x: x.softmax(-1), down=True):
+def drawn(
+    stays=lambda odds, p: odds >= p * odds.max(-1, True)[0], draw=sampled, odds_of=lambda x: x.softmax(-1)
+):
     def attempt(logits, p):
-        odds, ids = odds_of(logits).sort(descending=down)
-        return ids.gather(1, draw(torch.where(stays(odds, p), odds, 0))[:, None])[:, 0]
+        odds = odds_of(logits)
+        return draw(torch.where(stays(odds, p), odds, 0))
 
     return attempt
 
 
+def top_p(logits, p):
+    values, ids = logits.sort(descending=True)
+    gone = F.pad(values.softmax(-1).cumsum(-1)[:, :-1] >= p, (1, 0))
+    return ids.gather(1, sampled(values.masked_fill(gone, -1e9).softmax(-1))[:, None])[:, 0]
+
+
 wrong(
-    "draw_top_p",
-    last_one_left_out=drawn(lambda odds, p: odds.cumsum(-1) <= p),
-    unlikely_kept=drawn(down=False),
-    places_for_ids=lambda x, p: draw_by_inverse(x.sort(descending=True).values, p),
+    "draw_min_p",
+    likely_dropped=drawn(lambda odds, p: odds / odds.max(-1, True)[0] < p),
     not_filtered=lambda x, p: sampled(x.softmax(-1)),
-    each_against_p=drawn(lambda odds, p: odds >= 1 - p),
-    rest_instead_of_p=lambda x, p: draw_by_inverse(x, max(1 - p, 0.01)),
+    p_alone=drawn(lambda odds, p: (odds >= p) | (odds == odds.max(-1, True)[0])),
+    one_minus_p=drawn(lambda odds, p: odds / odds.max(-1, True)[0] >= 1 - p),
+    p_taken_off=drawn(lambda odds, p: odds.max(-1, True)[0] - odds <= p),
+    share_of_mean=drawn(lambda odds, p: odds >= p / odds.shape[-1]),
+    one_bar_for_all=drawn(lambda odds, p: odds >= p * odds.max()),
+    logits_compared=lambda x, p: sampled(x.softmax(-1) * (x >= p * x.max(-1, True)[0])),
+    taken_for_top_p=top_p,
     likeliest_always=lambda x, p: x.argmax(dim=-1),
     drawn_evenly=drawn(draw=lambda odds: sampled(odds.ceil())),
     softmax_twice=drawn(draw=lambda odds: sampled(odds.exp())),
     softmax_over_draws=drawn(odds_of=lambda x: x.softmax(0)),
     one_draw_for_all=drawn(draw=lambda odds: sampled(odds[:1]).repeat(len(odds))),
-    one_too_many=drawn(lambda odds, p: F.pad(odds.cumsum(-1)[:, :-2] < p, (2, 0), value=True)),
 )
 
 
-def halves_by_loop(weight, num_heads):
-    size = len(weight) // num_heads
-    rows = []
+def both(there, back):
+    """An attempt with its two directions."""
+    return lambda weight, num_heads, undo=False: (back if undo else there)(weight, num_heads)
+
+
+def halves_by_loop(weight, num_heads, back=False):
+    size, rows = len(weight) // num_heads, []
     for start in range(0, len(weight), size):
-        rows += [weight[i] for i in range(start, start + size, 2)]
-        rows += [weight[i] for i in range(start + 1, start + size, 2)]
-    return torch.stack(rows)
+        places = [*range(start, start + size, 2), *range(start + 1, start + size, 2)]
+        rows += [start + places.index(i) for i in range(start, start + size)] if back else places
+    return torch.stack([weight[i] for i in rows])
 
 
 def halves_by_heads(weight, num_heads):
     return torch.cat([torch.cat([head[0::2], head[1::2]]) for head in weight.chunk(num_heads)])
 
 
-def halves_by_index(weight, num_heads):
-    return weight[torch.arange(len(weight)).view(num_heads, -1, 2).mT.flatten()]
+def neighbours_by_heads(weight, num_heads):
+    return torch.cat([torch.stack(head.chunk(2), dim=1).flatten(0, 1) for head in weight.chunk(num_heads)])
 
 
-def halves_by_numpy(weight, num_heads):
-    rows, width = weight.shape
-    return torch.from_numpy(
-        weight.numpy().reshape(num_heads, -1, 2, width).swapaxes(1, 2).reshape(rows, width).copy()
-    )
+def halves_by_index(weight, num_heads, back=False):
+    order = torch.arange(len(weight)).view(num_heads, -1, 2).mT.flatten()
+    return weight[order.argsort() if back else order]
 
 
+def halves_by_numpy(weight, num_heads, back=False):
+    heads = weight.numpy().reshape(num_heads, *((2, -1) if back else (-1, 2)), weight.shape[1])
+    return torch.from_numpy(heads.swapaxes(1, 2).reshape(weight.shape).copy())
+
+
+halves_and_back = both(halves_by_heads, neighbours_by_heads)
 right(
     "to_halves",
-    *(halves_by_loop, halves_by_heads, halves_by_index, halves_by_numpy),
-    lambda w, n: w.view(n, -1, 2, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),
-    lambda w, n: torch.stack([w.view(n, -1, w.shape[1])[:, i::2] for i in (0, 1)], dim=1).reshape_as(w),
+    *(halves_by_loop, halves_by_index, halves_by_numpy, halves_and_back),
+    both(
+        lambda w, n: w.view(n, -1, 2, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),
+        lambda w, n: w.view(n, 2, -1, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),
+    ),
 )
 peer("to_halves", halves_by_loop)
+
+
+def after(change):
+    """Both directions, and then a change of what came out."""
+    return lambda w, n, back=False: change(halves_and_back(w, n, back), n)
+
+
 wrong(
     "to_halves",
-    heads_forgotten=lambda w, n: torch.cat([w[0::2], w[1::2]]),
-    other_direction=lambda w, n: w.view(n, 2, -1, w.shape[1]).transpose(1, 2).reshape(w.shape),
-    not_reordered=lambda w, n: w.clone(),
-    columns_reordered=lambda w, n: halves_by_index(w.T, n).T,
-    heads_interleaved=lambda w, n: w.view(-1, n, 2, w.shape[1]).transpose(1, 2).reshape(w.shape),
-    seconds_first=lambda w, n: torch.cat([torch.cat([h[1::2], h[0::2]]) for h in w.chunk(n)]),
-    order_of_pairs_reversed=lambda w, n: torch.cat([h[i::2].flip(0) for h in w.chunk(n) for i in (0, 1)]),
-    first_head_only=lambda w, n: torch.cat([halves_by_heads(w.chunk(n)[0], 1), *w.chunk(n)[1:]]),
-    heads_reversed=lambda w, n: halves_by_heads(torch.cat(w.chunk(n)[::-1]), n),
-    heads_kept_apart=lambda w, n: halves_by_heads(w, n).view(n, -1, w.shape[1]),
+    heads_forgotten=lambda w, n, back=False: halves_by_index(w, 1, back),
+    directions_exchanged=lambda w, n, back=False: halves_by_index(w, n, not back),
+    never_back=lambda w, n, back=False: halves_by_heads(w, n),
+    always_back=lambda w, n, back=False: neighbours_by_heads(w, n),
+    not_reordered=lambda w, n, back=False: w.clone(),
+    columns_reordered=lambda w, n, back=False: halves_by_index(w.T, n, back).T,
+    heads_interleaved=both(
+        lambda w, n: w.view(-1, n, 2, w.shape[1]).transpose(1, 2).reshape(w.shape),
+        lambda w, n: w.view(2, n, -1, w.shape[1]).transpose(1, 2).reshape(w.shape),
+    ),
+    seconds_first=both(
+        lambda w, n: torch.cat([torch.cat([h[1::2], h[0::2]]) for h in w.chunk(n)]),
+        lambda w, n: torch.cat([torch.stack(h.chunk(2)[::-1], 1).flatten(0, 1) for h in w.chunk(n)]),
+    ),
+    order_of_pairs_reversed=both(
+        lambda w, n: torch.cat([h[i::2].flip(0) for h in w.chunk(n) for i in (0, 1)]),
+        lambda w, n: torch.cat(
+            [torch.stack([half.flip(0) for half in h.chunk(2)], 1).flatten(0, 1) for h in w.chunk(n)]
+        ),
+    ),
+    first_head_only=lambda w, n, back=False: torch.cat(
+        [halves_and_back(w.chunk(n)[0], 1, back), *w.chunk(n)[1:]]
+    ),
+    heads_reversed=after(lambda w, n: torch.cat(w.chunk(n)[::-1])),
+    heads_kept_apart=after(lambda w, n: w.view(n, -1, w.shape[1])),
 )

@@ -1,4 +1,4 @@
-"""The exercises of notebook 13: a block of four-bit numbers, drawing by top-p, the order of rows of queries and keys."""
+"""The exercises of notebook 13: a block of four-bit numbers, drawing by min-p, the order of rows of queries and keys."""
 
 import torch
 
@@ -29,18 +29,17 @@ check_unpack_q4_1 = Exercise(unpack_q4_1, packed_trials, alone("numbers"))
 DRAWS = 6000
 
 
-def draw_top_p(logits, p):
-    probability, ids = logits.softmax(dim=-1).sort(dim=-1, descending=True)
-    before = probability.cumsum(dim=-1) - probability  # what the likelier tokens have together
-    kept = probability.masked_fill(before >= p, 0.0)  # (draws, vocab_size)
-    place = torch.multinomial(kept, 1)  # (draws, 1)
-    return ids.gather(-1, place)[:, 0]
+def draw_min_p(logits, p):
+    probability = logits.softmax(dim=-1)  # (draws, vocab_size)
+    least = p * probability.amax(dim=-1, keepdim=True)  # (draws, 1): what a token must have to stay
+    kept = probability.masked_fill(probability < least, 0.0)
+    return torch.multinomial(kept, 1)[:, 0]
 
 
 def drawn_trials():
     odds = torch.tensor([[0.08, 0.5, 0.02, 0.25, 0.15], [0.3, 0.1, 0.35, 0.05, 0.2]])
     logits = (5 * odds).log().repeat_interleave(DRAWS, dim=0)  # each row, so many times
-    return [(logits, p) for p in (0.7, 0.9, 1.0, 0.2)]
+    return [(logits, p) for p in (0.43, 0.26, 0.06, 0.8)]
 
 
 def read_draws(result):
@@ -83,21 +82,22 @@ class Drawing(Exercise):
 
 SIGNS = {  # rows that are alike all got one token
     "one_draw_for_all": lambda inputs, answer: (
-        inputs[1] > 0.5 and bool((answer["frequencies"].amax(1) == 1).all())
+        inputs[1] < 0.5 and bool((answer["frequencies"].amax(1) == 1).all())
     )
 }
-check_draw_top_p = Drawing(draw_top_p, drawn_trials, read_draws, SIGNS)
+check_draw_min_p = Drawing(draw_min_p, drawn_trials, read_draws, SIGNS)
 
 
-def to_halves(weight, num_heads):
-    pairs = weight.unflatten(0, (num_heads, -1, 2))  # (heads, head_dim / 2, 2, hidden_size)
-    halves = pairs.transpose(1, 2)  # (heads, 2, head_dim / 2, hidden_size)
-    return halves.flatten(0, 2)
+def to_halves(weight, num_heads, back=False):
+    order = (num_heads, 2, -1) if back else (num_heads, -1, 2)  # the rows of a head, as they come in
+    rows = weight.unflatten(0, order)  # (heads, head_dim / 2, 2, hidden_size), or back: 2, then head_dim / 2
+    return rows.transpose(1, 2).flatten(0, 2)
 
 
 def row_trials():
-    sizes = [(16, 3, 2), (24, 5, 3), (16, 16, 4), (6, 2, 1)]
-    return [(torch.arange(rows * width).view(rows, width) / 8, heads) for rows, width, heads in sizes]
+    sizes = [(24, 3, 3), (16, 5, 2), (32, 16, 4), (6, 2, 1)]
+    made = [(torch.arange(rows * width).view(rows, width) / 8, heads) for rows, width, heads in sizes]
+    return [(weight, heads, back) for weight, heads in made for back in (False, True)]
 
 
 check_to_halves = Exercise(to_halves, row_trials, alone("weight"))
