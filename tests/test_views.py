@@ -384,6 +384,8 @@ def test_text_view_takes_probabilities_as_well_as_logits():
     data, same = (data_of(text_view(attention, tokens, 4, **given)) for given in (told, other))
     assert same["nexts"] == data["nexts"] and data["surprise"][0] is None
     assert same["surprise"][1:] == pytest.approx(data["surprise"][1:], abs=1e-4)
+    bits = -told["logits"][0].softmax(-1).log2()[range(8), told["input_ids"][0, 1:]]
+    assert data["surprise"][1:] == pytest.approx(bits.tolist(), abs=0.006)
 
 
 @pytest.mark.parametrize(
