@@ -41,9 +41,11 @@ def previous_chosen(attentions, mask):
 
 
 def previous_numpy(attentions, mask):
-    weights, (text, query) = np.stack([w.numpy() for w in attentions]), np.nonzero(mask.numpy())
-    text, query = text[query > 0], query[query > 0]  # what a token gives to a pad is 0
-    means = weights[:, text, :, query, query - 1].mean(0)
+    weights, (text, key) = (
+        np.stack([w.numpy() for w in attentions]),
+        (mask[:, 1:] * mask[:, :-1]).numpy().nonzero(),
+    )
+    means = weights[:, text, :, key + 1, key].mean(0)
     return np.unravel_index(means.argmax(), means.shape)
 
 
@@ -55,27 +57,17 @@ def previous_by_text(attentions, mask):
     return torch.stack(torch.unravel_index(total.argmax(), total.shape))
 
 
-def previous_dict(attentions, mask):
-    sums = {
-        (layer, head): sum(
-            table[b][i][i - 1] * mask[b, i].item() for b in range(len(mask)) for i in range(1, len(table[0]))
-        )
-        for layer, weights in enumerate(attentions)
-        for head, table in enumerate(weights.transpose(0, 1).tolist())
-    }
-    return sorted(sums, key=sums.get)[-1]
-
-
 right(
     "previous_token_head",
     previous_loops,
     previous_chosen,
     previous_numpy,
     previous_by_text,
-    previous_dict,
     lambda a, m: argmax_2d(weighed(a, m).sum((2, 3))),
     lambda a, m: argmax_2d(weighed(a, m).flatten(2).mean(-1)),
-    lambda a, m: argmax_2d(torch.einsum("lbhii,bi->lh", torch.stack(a)[:, :, :, 1:, :-1], m[:, 1:].to(a[0]))),
+    lambda a, m: argmax_2d(
+        torch.einsum("lbhii,bi->lh", torch.stack(a)[:, :, :, 1:, :-1], (m[:, 1:] & m[:, :-1]).float())
+    ),
 )
 peer("previous_token_head", previous_loops)  # a loop over single numbers, as one would count by hand
 fresh("previous_token_head", *padded_trials((15, 16, 17, 18, 19, 20)))
@@ -90,21 +82,9 @@ def by_lengths(attentions, mask):
 
 
 def by_wrapping(attentions, mask):
-    sums = [(w * mask[:, None, :, None]).roll(1, -1).diagonal(0, -2, -1).sum((0, 2)) for w in attentions]
+    real = (mask & mask.roll(1, -1))[:, None, :, None]
+    sums = [(w * real).roll(1, -1).diagonal(0, -2, -1).sum((0, 2)) for w in attentions]
     return argmax_2d(torch.stack(sums))
-
-
-def by_hits(attentions, mask):
-    counts = {}
-    for layer, weights in enumerate(attentions):
-        for head, tables in enumerate(weights.transpose(0, 1)):
-            hits = [
-                table[i].argmax() == i - 1 and m[i]
-                for table, m in zip(tables, mask, strict=True)
-                for i in range(1, len(m))
-            ]
-            counts[layer, head] = sum(map(int, hits))
-    return max(counts, key=counts.get)
 
 
 def mean_of_means(attentions, mask):
@@ -117,6 +97,9 @@ def mean_of_means(attentions, mask):
 
 wrong(
     "previous_token_head",
+    pad_taken_for_previous=lambda a, m: argmax_2d(
+        torch.einsum("lbhqq,bq->lh", torch.stack(a)[..., 1:, :-1], 1.0 * m[:, 1:])
+    ),
     pads_counted=lambda a, m: argmax_2d(torch.stack(a).diagonal(-1, -2, -1).mean((1, 3))),
     first_places_taken=by_lengths,
     texts_weigh_the_same=mean_of_means,
@@ -127,13 +110,13 @@ wrong(
     two_places_back=lambda a, m: argmax_2d(weighed(a, m, -2).mean((2, 3))),
     one_weight_instead_of_mean=lambda a, m: argmax_2d(weighed(a, m).flatten(2).max(-1)[0]),
     wraps_around=by_wrapping,
-    counts_instead_of_mean=by_hits,
+    counts_instead_of_mean=lambda a, m: argmax_2d(
+        weighed([w == w.amax(-1, keepdim=True) for w in a], m).sum((2, 3))
+    ),
     all_earlier_tokens=lambda a, m: argmax_2d(
         torch.stack([(w * m[:, None, :, None]).tril(-1).sum((0, 2, 3)) for w in a])
     ),
     queries_left_out=lambda a, m: argmax_2d(weighed(a, m)[..., 1:].sum((2, 3))),
-    mean_over_heads=lambda a, m: argmax_2d(weighed(a, m).sum((1, 3))),
-    other_than_mean=lambda a, m: argmax_2d((weighed(a, m) ** 2).sum((2, 3))),
     list_used_as_tensor=lambda a, m: argmax_2d(a.diagonal(-1, -2, -1).mean(-1)),
 )
 
@@ -176,9 +159,6 @@ right(
     lambda a, q, k: np.unravel_index(
         np.argmax(np.stack([w[0, :, q, k].numpy() for w in a])), (len(a), a[0].shape[1])
     ),
-    lambda a, q, k: max(
-        ((n, h) for n in range(len(a)) for h in range(a[0].shape[1])), key=lambda p: a[p[0]][0, p[1], q, k]
-    ),
 )
 peer("strongest_head", strongest_loops)
 wrong(
@@ -190,7 +170,6 @@ wrong(
     whole_table=lambda a, q, k: argmax_2d(torch.stack([w[0].flatten(1).max(1)[0] for w in a])),
     tokens_counted_from_one=lambda a, q, k: strongest_loops(a, q - 1, k - 1),
     both_directions=lambda a, q, k: argmax_2d(cells(a, q, k) + cells(a, k, q)),
-    list_used_as_tensor=lambda a, q, k: a[:, :, q, k].argmax(),
     tensors_as_numbers=lambda a, q, k: argmax_2d(torch.tensor(a)[:, :, q, k]),
 )
 
@@ -263,34 +242,21 @@ peer("working_share", working_loops)
 fresh("working_share", (made_attentions(3, 4, 7, 9),), (made_attentions(2, 5, 4, 8),))
 
 
-def table_of_hits(attentions):
-    most = torch.cat(attentions).argmax(-1)
-    return ((most > 0) & (most < attentions[0].shape[-1] - 1)).float().mean(-1)
-
-
 wrong(
     "working_share",
     share_of_the_rest=lambda a: torch.stack([(w[0, :, :, 0] + w[0, :, :, -1]).mean(-1) for w in a]),
     one_end_left_out=lambda a: 1 - torch.cat(a)[..., -1].mean(-1),
     other_keys_left_out=lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
-    queries_left_out=lambda a: torch.stack([w[0, :, 1:-1, 1:-1].sum((1, 2)) / w.shape[-1] for w in a]),
     # the rows that serve each share of the weights
     heads_before_layers=lambda a: working_loops(a).transpose(0, 1),
-    one_layer_only=lambda a: working_loops(a)[0],
     batch_axis_kept=lambda a: torch.stack(a)[..., 1:-1].sum(-1).mean(-1).permute(2, 1, 0),
     one_number_for_all=lambda a: on(a).mean(),
-    mean_over_heads=lambda a: on(a).sum(-1).mean((1, 2)),
     itself_left_out=lambda a: (
         on([torch.cat(a).masked_fill(torch.eye(a[0].shape[-1]) == 1, 0)]).sum(-1).mean(-1)
     ),
-    hits_counted=table_of_hits,
     ratio_to_the_rest=lambda a: working_loops(a) / (1 - working_loops(a)),
-    mean_over_keys=lambda a: torch.stack([w[0, :, :, 1:-1].mean(-1).mean(-1) for w in a]),
-    sum_over_queries=lambda a: working_loops(a) * a[0].shape[-1],
     sum_and_mean_exchanged=lambda a: on(a).sum(-2).mean(-1),
     query_axis_kept=lambda a: torch.cat(a)[..., 0],
     largest_instead_of_sum=lambda a: on(a).amax(-1).mean(-1),
     queries_for_keys=lambda a: torch.stack([w[0][:, 1:-1, :].sum(1).mean(-1) for w in a]),
-    other_than_mean=lambda a: on(a).sum(-1).median(-1).values,
-    list_used_as_tensor=lambda a: a[..., 1:-1].sum(-1).mean(-1),
 )

@@ -78,6 +78,7 @@ wrong(
     heads_exchanged=lambda n, d, f, h, g: flops_terms(n, d, f, g, h),
     one_product_with_the_table=flops_like(table=2),
     table_for_each_head=lambda n, d, f, h, g: flops_like(table=sum([4] * h))(n, d, f, h, g),
+    table_of_one_head=lambda n, d, f, h, g: flops_like(table=4 / h)(n, d, f, h, g),
     table_without_width=lambda n, d, f, h, g: flops_like(table=0)(n, d, f, h, g) + 4 * n**2,
     no_table=flops_like(table=0),
     table_without_square=lambda n, d, *sizes: flops_like(table=0)(n, d, *sizes) + 4 * n * d,
@@ -158,22 +159,14 @@ state = [part.float() for part in behind(parts[0][:, :1], parts[1][:1])]
 fresh("online_step", (*state, parts[0][:, 1:], parts[1][1:]), (*(3 * part for part in state), *parts))
 
 
-def step_like(
-    sums=1,
-    outputs=1,
-    new_top=None,
-    weigh=None,
-    old=1,
-    base=math.e,
-    last=lambda *parts: parts[:3],
-    add=torch.sum,
-):
+def step_like(sums=1, outputs=1, new_top=None, weigh=None, old=1, base=math.e, last=None, add=torch.sum):
     def attempt(top, total, output, scores, value):
         new = torch.maximum(top, scores.amax(-1, keepdim=True)) if new_top is None else new_top(top, scores)
         factor = base ** (top - new)
         weights = base ** (scores - new) if weigh is None else weigh(scores, new, top)
         total = old * (total * factor**sums) + add(weights, -1, keepdim=True)
-        return last(new, total, old * (output * factor**outputs) + weights @ value, factor)
+        output = old * (output * factor**outputs) + weights @ value
+        return last(new, total, output, factor) if last else (new, total, output)
 
     return attempt
 
@@ -201,7 +194,6 @@ wrong(
     order_of_parts=lambda *given: step_lines(*given)[::-1],
     softmax_of_the_tile=step_like(weigh=lambda s, new, top: F.softmax(s, dim=-1)),
     scores_scaled_again=lambda *given: step_lines(*given[:3], given[3] / given[4].shape[-1] ** 0.5, given[4]),
-    changes_its_input=lambda top, total, *rest: (step_lines(top, total, *rest), total.add_(1))[0],
 )
 
 
@@ -282,6 +274,10 @@ wrong(
     all_layers_forget=lambda free, t, a, b, n: longest_of_two(free, t, 0, a + b, n),
     one_window_for_all=longest_like(lambda free, t, a, b, n: (free - t * n) // (t * a)),
     all_layers_go_on=longest_like(lambda free, t, a, b, n: (free - t * b * n) // (t * (a + b))),
+    windows_not_taken_off=longest_like(lambda free, t, a, b, n: n + (free - n * t * a) // (t * a)),
+    no_end_seen_too_early=lambda *given: longest_counted(*given) if given[2] else math.inf,
+    stops_at_the_window=lambda free, t, a, b, n: min(free // (t * (a + b)), n),
+    layers_not_counted=lambda free, t, *_: math.floor(free / t),
     window_not_counted=longest_like(lambda free, t, a, b, n: (free - t * (a + b) * n) // (t * a)),
     window_counted_twice=longest_like(lambda free, t, a, b, n: n + (free - t * b * n) // (t * a)),
     part_of_a_token=longest_like(lambda free, t, a, b, n: (free / t - b * n) / a, operator.truediv),

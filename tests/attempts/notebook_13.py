@@ -41,17 +41,11 @@ def unpack_in_place(blocks):
     return numbers * head_of(blocks)[:, :1] + head_of(blocks)[:, 1:]
 
 
-def unpack_from_halves(blocks):
-    head = blocks[:, :4].clone().view(torch.float16).double()
-    return torch.addcmul(head[:, 1, None], head[:, 0, None], levels_of(blocks).double())
-
-
 right(
     "unpack_q4_1",
     unpack_by_struct,
     unpack_by_numpy,
     unpack_in_place,
-    unpack_from_halves,
     lambda b: torch.stack([head_of(b)[i, 0] * levels_of(b)[i] + head_of(b)[i, 1] for i in range(len(b))]),
     lambda b: torch.einsum("bi,bj->bj", head_of(b)[:, :1], levels_of(b).float()) + head_of(b)[:, 1:],
 )
@@ -75,6 +69,7 @@ wrong(
     smallest_subtracted=unpacked(head=lambda b: head_of(b) * torch.tensor([1, -1])),
     smallest_scaled_too=lambda b: (levels_of(b) + head_of(b)[:, 1:]) * head_of(b)[:, :1],
     high_not_shifted=unpacked(lambda b: torch.hstack([b[:, 4:] % 16, b[:, 4:] // 16 * 16])),
+    high_with_fraction=unpacked(lambda b: torch.hstack([b[:, 4:] % 16, b[:, 4:] / 16])),
     low_not_masked=unpacked(lambda b: torch.hstack([b[:, 4:], b[:, 4:] // 16])),
     levels_centred=unpacked(lambda b: levels_of(b).int() - 8),
     head_read_as_bytes=unpacked(head=lambda b: b[:, [0, 2]].float()),
@@ -182,15 +177,10 @@ def halves_by_index(weight, num_heads, back=False):
     return weight[order.argsort() if back else order]
 
 
-def halves_by_numpy(weight, num_heads, back=False):
-    heads = weight.numpy().reshape(num_heads, *((2, -1) if back else (-1, 2)), weight.shape[1])
-    return torch.from_numpy(heads.swapaxes(1, 2).reshape(weight.shape).copy())
-
-
 halves_and_back = both(halves_by_heads, neighbours_by_heads)
 right(
     "to_halves",
-    *(halves_by_loop, halves_by_index, halves_by_numpy, halves_and_back),
+    *(halves_by_loop, halves_by_index, halves_and_back),
     both(
         lambda w, n: w.view(n, -1, 2, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),
         lambda w, n: w.view(n, 2, -1, w.shape[1]).permute(0, 2, 1, 3).reshape(w.shape),

@@ -18,9 +18,9 @@ from torch import nn
 
 from .answers import Unreadable, agrees, has_no_number, kind_of, output_and_weights, overflown, what_differs
 from .hints import right_so_far, tried_with
-from .running import copied, is_stub, run_attempt, steady, untouched, why_not_run
+from .running import copied, is_stub, run_attempt, steady, tried, untouched, why_not_run
 from .symptoms import of_error
-from .verdict import PASSED, Verdict, not_attempted, refused
+from .verdict import NOT_ATTEMPTED, PASSED, Verdict, refused
 from .words import last, tables_of
 
 IN_FLOAT64 = "Right in float32. The same inputs came again in float64, as numbers of 64 bits. "
@@ -81,7 +81,7 @@ class Exercise:
 
     def same(self, mine, foreseen):
         """Say whether an answer is what an edited solution gives."""
-        return agrees(mine, foreseen)
+        return self.close(None, mine, foreseen)
 
     def says_something(self, name, inputs):
         """Say whether a trial can show a mistake, or contradict it."""
@@ -154,7 +154,8 @@ class Exercise:
         """Return the `Verdict` of an attempt. It never raises, whatever dtype and seed the notebook has set."""
         try:
             with steady():
-                verdict = not_attempted(self.name) if untouched(attempt) else self.judge(attempt)
+                verdict = None if untouched(attempt) else self.judge(attempt)
+                verdict = verdict or Verdict(self.name, False, None, NOT_ATTEMPTED)
                 PASSED.update([self.name] * verdict.passed)
                 return verdict
         except Unreadable as unreadable:
@@ -171,11 +172,11 @@ class Exercise:
         return functools.partial(self.call, attempt), self.foreseen
 
     def judge(self, attempt):
-        """Run the attempt on all trials and say what was seen."""
+        """Run the attempt on all trials and say what was seen; None of a stub."""
         run, foresee = self.prepared(attempt)
         ran = run and run_attempt(run, self.trials)
         if not ran or is_stub(ran.error) or {place for place, one in ran.results if one is ...}:
-            return not_attempted(self.name)
+            return None
         told = [self.told(place, result, foresee) for place, result in ran.results]
         wrong = [one for one in told if one.seen]
 
@@ -191,7 +192,7 @@ class Exercise:
             return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
         hint, symptom = right_so_far(told, self.trials)
         seen_name = next((one.name for one in wrong if one.name), None)
-        if ran.error or (ran.timed_out and not wrong):
+        if ran.error or (ran.stopped and not wrong):
             said = tried_on(self.trials[ran.failed] if ran.error else ()) + why_not_run(ran)
             return refused(self.name, said, of_error(ran.error) or seen_name, hint)
         if wrong:
@@ -225,7 +226,7 @@ class Exercise:
         pairs = [(one, in_float64(one.inputs)) for one in told]
         pairs = [(one, inputs) for one, inputs in pairs if inputs is not one.inputs]
         ran = run_attempt(run, [inputs for _, inputs in pairs], torch.float64)
-        if ran.timed_out:
+        if ran.stopped:
             return IN_FLOAT64 + why_not_run(ran), None
         if ran.error:
             return IN_FLOAT64 + why_not_run(ran), of_error(ran.error) or "right_in_float32_only"
@@ -257,9 +258,8 @@ class Exercise:
         wrong = [one for one in read if one.seen]
         if not wrong or any(one.seen and one.name and not one.answer for one in told):
             return None
-        for one in wrong:
-            if weights_first(one.answer, one.expected):
-                return "weights_first"
+        if any(weights_first(one.answer, one.expected) for one in wrong):
+            return "weights_first"
         if how_many(wrong) < TOLD_BY_CHANCE and len(wrong) < 3:
             read += [Told(place, self.trials[place], None, None, {}) for place in raised]
         return self.nearest(read, foresee) or self.shown_by_sign(wrong) or self.two_at_once(read, foresee)
@@ -323,11 +323,10 @@ class Exercise:
 def alternatives(edit):
     """Return the edits that one with "{{a || b}}" stands for, one for each choice."""
     parts = re.split(r"{{(.*?)}}", edit, flags=re.DOTALL)
-    choices = [part.split("||") if place % 2 else [part] for place, part in enumerate(parts)]
-    return [
-        "".join(part.strip() if place % 2 else part for place, part in enumerate(one))
-        for one in itertools.product(*choices)
+    choices = [
+        [*map(str.strip, part.split("||"))] if place % 2 else [part] for place, part in enumerate(parts)
     ]
+    return ["".join(one) for one in itertools.product(*choices)]
 
 
 def in_float64(value):
@@ -335,7 +334,7 @@ def in_float64(value):
     if isinstance(value, tuple):
         parts = tuple(map(in_float64, value))
         return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
-    if isinstance(value, nn.Module):
+    if isinstance(value, nn.Module) and list(value.parameters()):
         return copy.deepcopy(value).double()
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
@@ -350,8 +349,7 @@ def weights_first(answer, expected):
     """Say whether output and weights stand in each other's place."""
     if not {"output", "weights"} <= answer.keys() & expected.keys():
         return False
-    turned = {"output": answer["weights"], "weights": answer["output"]}
-    return agrees(turned, {name: expected[name] for name in turned})
+    return agrees(answer, {"output": expected["weights"], "weights": expected["output"]})
 
 
 def names_in(attempt):
@@ -363,10 +361,3 @@ def names_in(attempt):
             found |= {*code.co_names}
             codes += [part for part in code.co_consts if inspect.iscode(part)]
     return found if hasattr(function, "__code__") else {getattr(function, "__name__", "")}
-
-
-def tried(run, *inputs):
-    """Return what a function returns, or None where it raises."""
-    with suppress(Exception):
-        return run(*inputs)
-    return None

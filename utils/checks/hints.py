@@ -97,7 +97,7 @@ def alike(mine, value, name):
     facts = [f"the shape of your {name}"] if value.dim() else []
     if value.dim() and not truth and sums_to_one(value) and sums_to_one(mine):
         facts.append("each row sums to 1")
-        if not symptom:
+        if not symptom and "weights" in name:
             clue, symptom = clue or "Look at the scores, before they become weights.", "wrong_scores"
     if not symptom and same.to(torch.float64).mean() >= 0.5:
         facts.append(f"{int(same.sum())} of {same.numel()} {'places' if truth else 'numbers'}")

@@ -1,14 +1,15 @@
 """Exercises whose solution is a class: the learner's weights are loaded into it, and into the edited ones."""
 
 import copy
+import functools
 from contextlib import suppress
 
 import torch
 from torch import nn
 
 from .answers import Unreadable, kind_of, output_and_weights
-from .exercise import Exercise, Told, tried
-from .running import is_stub, run_attempt, why_not_run
+from .exercise import Exercise, Told
+from .running import is_stub, run_attempt, tried, why_not_run
 from .shared import fill_weights
 from .symptoms import of_error
 
@@ -35,28 +36,20 @@ class ModuleExercise(Exercise):
         if None in modules.values():
             return None, None
         states = {arguments: self.state(module, *arguments) for arguments, module in modules.items()}
-        sizes = [misfit(state, self.solution(*arguments).state_dict()) for arguments, state in states.items()]
+        sizes = (misfit(state, self.solution(*arguments).state_dict()) for arguments, state in states.items())
         self.misfit = next(filter(None, sizes), None)
-        known = {}
 
         def run(arguments, *inputs):
             return self.call(modules[arguments].to(inputs[0].dtype), *inputs)
 
-        def loaded(made, arguments):
-            if (made, arguments) not in self._known:
-                self._known[made, arguments] = made(*arguments).eval()
-            if (made, arguments) not in known:
-                known[made, arguments] = self._known[made, arguments]
-                known[made, arguments].load_state_dict(states[arguments], strict=False)
-            return known[made, arguments]
-
         def answer(made, arguments, *inputs):
-            return self.answer_of(loaded(made, arguments), inputs)
+            module = made(*arguments).eval()
+            module.load_state_dict(states[arguments], strict=False)
+            return self.answer_of(module, inputs)
 
+        @functools.cache
         def foresee(made, edit, place):
-            if (edit, place) not in known:
-                known[edit, place] = tried(answer, made, *self.trials[place])
-            return known[edit, place]
+            return tried(answer, made, *self.trials[place])
 
         return run, foresee
 
@@ -79,13 +72,11 @@ def misfit(state, wanted):
     for name, weight in wanted.items():
         layer, _, part = name.rpartition(".")
         if name not in state:
-            return f"Your class has no layer `{layer}`."
+            return f"Your class has no layer `{layer}`; {len(wanted) // 2} layers are needed."
         if part == "weight" and state[name].shape != weight.shape:
             (gives, takes), (right_gives, right_takes) = state[name].shape, weight.shape
-            mine = f"takes {takes} numbers and makes {gives}"
-            return (
-                f"Your layer `{layer}` {mine}; here it has to take {right_takes} and to make {right_gives}."
-            )
+            mine = f"Your layer `{layer}` takes {takes} numbers and makes {gives}"
+            return f"{mine}; here it has to take {right_takes} and to make {right_gives}."
     return None
 
 
@@ -106,8 +97,18 @@ def built(attempt, arguments):
         raise Unreadable(f"Its weights cannot be set: {type(error).__name__}.") from error
 
 
+def by_name(module, *names):
+    """Return the weights of these linear layers of a learner's module, by the solution's names."""
+    parts = {name: linear_layer(module, name) for name in names}
+    return {
+        f"{name}.{part}": value
+        for name in names
+        for part, value in zip(("weight", "bias"), parts[name], strict=True)
+    }
+
+
 def linear_layer(module, name):
-    """Return weight and bias of a linear layer with this name, or raise `Unreadable`."""
+    """Return weight and bias of a linear layer with this name, or raise `Unreadable`; a missing bias is 0."""
     layer = getattr(module, name, None)
     if not isinstance(layer, nn.Linear):
         said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
@@ -116,17 +117,10 @@ def linear_layer(module, name):
     return weight, torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach()
 
 
-def turned(module, *names):
-    """Return a module in which these linear layers use their weights as they are stored: for edits."""
+def changed(module, part, *names):
+    """Return a module in which these linear layers have no "bias", or a "weight" as it is stored: for edits."""
     module = copy.deepcopy(module)
     for layer in (getattr(module, name) for name in names):
-        layer.weight.data = layer.weight.data.T
-    return module
-
-
-def without_bias(module, *names):
-    """Return a module in which these linear layers add nothing: for edits."""
-    module = copy.deepcopy(module)
-    for name in names:
-        getattr(module, name).bias.data.zero_()
+        layer.bias.data *= part != "bias"
+        layer.weight.data = layer.weight.data.T if part == "weight" else layer.weight.data
     return module

@@ -3,11 +3,11 @@
 import math
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: F401  # for edits
 
 from .answers import Unreadable, read_tensor
 from .exercise import Exercise
-from .shared import far_trial, made_numbers, overflowed, plain_trials
+from .shared import far_trial, made_numbers, plain_trials
 from .words import table
 
 BOOL = "True and False"
@@ -21,31 +21,18 @@ def read_mask(raw):
     return {"mask": mask, "dtype": str(raw.dtype)}
 
 
-def not_bool(inputs, answer):
-    """Say whether a mask is made of something else than True and False."""
-    return answer["dtype"] != BOOL
-
-
-def axes_in_front(inputs, answer):
-    """Say whether a mask has axes of length 1 in front of (seq_len, seq_len)."""
-    shape = answer["mask"].shape
-    return len(shape) > 2 and shape[-2:] == (inputs[0], inputs[0]) and set(shape[:-2]) == {1}
-
-
-def not_square(inputs, answer):
-    """Say whether a mask is not (seq_len, seq_len)."""
-    return answer["mask"].shape != (inputs[0], inputs[0])
-
-
 class MaskExercise(Exercise):
     """An exercise whose answer is a mask. Of which numbers it is made is asked for only when they are right."""
 
     def same(self, mine, foreseen):
-        """Say whether an answer has the numbers of an edited solution's mask."""
         return super().same({"mask": mine["mask"]}, {"mask": foreseen["mask"]})
 
 
-SIGNS = {"axes_in_front": axes_in_front, "not_square": not_square, "wrong_dtype_or_value": not_bool}
+NOT_BOOL = {"wrong_dtype_or_value": lambda inputs, answer: answer["dtype"] != BOOL}
+SIGNS = {
+    "axes_in_front": lambda inputs, answer: answer["mask"].shape[-3:] == (1, inputs[0], inputs[0]),
+    "not_square": lambda inputs, answer: answer["mask"].shape != (inputs[0], inputs[0]),
+} | NOT_BOOL
 
 
 def causal_mask(seq_len):
@@ -84,7 +71,6 @@ class PaddingMask(MaskExercise):
     """What counts is the mask that meets scores of (batch, heads, query, key)."""
 
     def call(self, function, attention_mask):
-        """Return the shape of the scores beside what comes back."""
         batch, key = attention_mask.shape
         return (batch, HEADS, key, key), function(attention_mask)
 
@@ -93,24 +79,17 @@ def read_spread(result):
     """Read a mask as it meets the scores."""
     scores, raw = result
     answer = read_mask(raw)
-    if not fits(raw.shape, scores):
+    try:
+        return answer | {"mask": answer["mask"].expand(scores)}
+    except RuntimeError:
         said = f"Your mask has the shape {tuple(raw.shape)} and does not line up with scores of {scores}, "
+        said += f"(batch, heads, query, key): {(scores[0], 1, 1, scores[-1])} would."
         name = "masks_queries_not_keys" if raw.shape[1:] == (scores[-1], 1) else "does_not_broadcast"
-        raise Unreadable(f"{said}(batch, heads, query, key): {(scores[0], 1, 1, scores[-1])} would.", name)
-    return answer | {"mask": answer["mask"].expand(scores)}
-
-
-def fits(shape, scores):
-    """Say whether a mask of this shape spreads over scores of that shape."""
-    pairs = zip(reversed(shape), reversed(scores), strict=False)
-    return len(shape) <= len(scores) and all(mine in (1, size) for mine, size in pairs)
+        raise Unreadable(said, name) from None
 
 
 check_padding_mask = PaddingMask(
-    padding_mask,
-    lambda: [(torch.tensor(rows),) for rows in TEXTS],
-    read_spread,
-    {"wrong_dtype_or_value": not_bool},
+    padding_mask, lambda: [(torch.tensor(rows),) for rows in TEXTS], read_spread, NOT_BOOL
 )
 
 
@@ -151,23 +130,13 @@ def masked_trials():
     ]
 
 
-def lost_queries(inputs, answer):
-    """Say whether, without a mask, the output of queries with large scores is lost."""
-    far = len(inputs) == 3 and inputs[0].abs().max() > 10
-    return far and overflowed(answer["output"], F.scaled_dot_product_attention(*inputs))
-
-
 class MaskedAttention(Exercise):
     """Attention in which the mistakes of notebook 02 are looked for where no mask is given."""
 
     def says_something(self, name, inputs):
-        """Say whether a trial can show a mistake."""
         return len(inputs) == 3 or name in table()[self.name]
 
 
 check_scaled_dot_product_attention = MaskedAttention(
-    scaled_dot_product_attention,
-    masked_trials,
-    signs={"overflow_on_large_scores": lost_queries},
-    library=["scaled_dot_product_attention"],
+    scaled_dot_product_attention, masked_trials, library=["scaled_dot_product_attention"]
 )

@@ -3,12 +3,13 @@
 import math
 
 import torch
-import torch.nn.functional as F  # noqa: F401  # for the edits, as `turned` and `without_bias`
+import torch.nn.functional as F  # noqa: F401  # for the edits, as `changed`
 from torch import nn
 
 from .answers import Unreadable, alone, output_and_weights
 from .exercise import Exercise
-from .modules import ModuleExercise, linear_layer, turned, without_bias  # noqa: F401
+from .hints import sums_to_one
+from .modules import ModuleExercise, by_name, changed, linear_layer  # noqa: F401
 from .shared import made_numbers
 
 
@@ -57,6 +58,7 @@ def by_view(part):
 
 
 LAYERS = "query", "key", "value"
+LARGE = "overflow_on_large_scores", "mask_after_softmax", "renormalised_after_softmax"
 SUM_TO_ONE = "rows that sum to 1"  # weights: of all heads, or their mean
 
 
@@ -79,9 +81,9 @@ def read_attention(raw):
     answer = output_and_weights(raw)
     if "weights" not in answer:
         return answer
-    sums = answer["weights"].sum(dim=-1)
-    second = SUM_TO_ONE if torch.allclose(sums, torch.ones_like(sums), atol=1e-4) else "rows that do not"
-    return answer | {"the second tensor": second}
+    return answer | {
+        "the second tensor": SUM_TO_ONE if sums_to_one(answer["weights"]) else "rows that do not"
+    }
 
 
 def four_layers(module, hidden_size, num_heads):
@@ -104,22 +106,17 @@ def four_layers(module, hidden_size, num_heads):
             seen = f"In the layer `{name}` two heads start with the number {weights[0][0, 0]:.2f}."
             raise Unreadable(seen, "heads_share_weights")
         state |= {f"{name}.weight": torch.cat(weights), f"{name}.bias": torch.cat(biases)}
-    if hasattr(module, "output"):
-        state["output.weight"], state["output.bias"] = linear_layer(module, "output")
-    return state
+    return state | (by_name(module, "output") if hasattr(module, "output") else {})
 
 
 class HeadsExercise(ModuleExercise):
-    """Several heads. What has nothing to do with the mask shows where none is given."""
+    """Several heads. What has nothing to do with the mask shows where none is given; large scores show little."""
 
     def says_something(self, name, inputs):
-        """Say whether a trial can show a mistake: where scores are very large, many look alike."""
         of_mask, (_, hidden_state, *mask) = name.startswith(("mask", "renormalised")), inputs
         if hidden_state.abs().max() > 9:
             return name in LARGE and (of_mask or not mask)
         return of_mask or not mask
 
-
-LARGE = "overflow_on_large_scores", "mask_after_softmax", "renormalised_after_softmax"
 
 check_multi_head_attention = HeadsExercise(MultiHeadAttention, multi_head_trials, four_layers, read_attention)

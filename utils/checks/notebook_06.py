@@ -26,19 +26,15 @@ PADDED = [
 ]
 SIZES = [(4, 5), (5, 3), (3, 4), (2, 6), (6, 2), (3, 5)]
 # With these each mistake names other heads than the right ones, and than any other mistake.
-STARTS = 3, 54, 6, 34, 66, 63
-OTHER_STARTS = 2, 54, 6, 34, 66, 63
+STARTS = 81, 24, 0, 81, 28, 37
 
 
 def padded_trials(starts=STARTS):
-    """Return batches in which no query looks at a pad."""
-    trials = []
-    for (layers, heads), rows, start in zip(SIZES, PADDED, starts, strict=True):
-        mask = torch.tensor(rows)
-        weights = made_attentions(layers, heads, mask.shape[1], start, len(mask))
-        weights = [layer * mask[:, None, None] for layer in weights]
-        trials.append((tuple(layer / layer.sum(dim=-1, keepdim=True) for layer in weights), mask))
-    return trials
+    """Return batches of a model that was not told of the pads: tokens look at them."""
+    return [
+        (made_attentions(*size, len(rows[0]), start, len(rows)), torch.tensor(rows))
+        for size, rows, start in zip(SIZES, PADDED, starts, strict=True)
+    ]
 
 
 check_previous_token_head = Exercise(previous_token_head, padded_trials, read_place)
@@ -53,8 +49,7 @@ def strongest_head(attentions, query, key):
 def strongest_trials():
     places = [(4, 2), (1, 3), (0, 2), (3, 1), (1, 4), (2, 3)]
     return [
-        (made_attentions(*size, 6, start), *at)
-        for size, at, start in zip(SIZES, places, OTHER_STARTS, strict=True)
+        (made_attentions(*size, 6, start), *at) for size, at, start in zip(SIZES, places, STARTS, strict=True)
     ]
 
 

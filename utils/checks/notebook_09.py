@@ -4,12 +4,12 @@ import copy
 import math
 
 import torch
-import torch.nn.functional as F  # noqa: F401  # for the edits, as `turned` and `without_bias`
+import torch.nn.functional as F  # noqa: F401  # for the edits, as `changed`
 from torch import nn
 
 from .answers import Unreadable, read_tensor, whole_numbers
 from .exercise import Exercise
-from .modules import ModuleExercise, linear_layer, turned, without_bias  # noqa: F401
+from .modules import ModuleExercise, by_name, changed  # noqa: F401
 from .notebook_04 import LAYERS, read_attention
 from .shared import made_numbers
 
@@ -53,9 +53,8 @@ def writer(story):
             top = 4.0 + place // 2 + 2 * (place % 2)  # up and down: no row stands out among all
             rows[place] += top - 1.5  # others come so near that a draw would take them often
             on_story = ids[: place + 1] == story[:-1][: place + 1]
-            rows[place, story[place + 1] if on_story else 3 + (2 * sum(ids[: place + 1]) + place + 1) % 6] = (
-                top
-            )
+            off = 3 + (2 * sum(ids[: place + 1]) + place + 1) % 6
+            rows[place, story[place + 1] if on_story else off] = top
             rows[place, (place * 2) % 3 + 6] -= 3.0
         return rows
 
@@ -97,10 +96,8 @@ class CrossAttention(nn.Module):
 
 def with_layers(module, letters):
     """Return a module that uses the layers with these letters as query, key and value; "-" is none: for edits."""
-    other, layers = (
-        copy.copy(module),
-        {name[0]: getattr(module, name) for name in LAYERS} | {"-": nn.Identity()},
-    )
+    other = copy.copy(module)
+    layers = {name[0]: getattr(module, name) for name in LAYERS} | {"-": nn.Identity()}
     other._modules = {name: layers[letter] for name, letter in zip(LAYERS, letters, strict=True)}
     return other
 
@@ -111,14 +108,6 @@ class CrossExercise(ModuleExercise):
         return name in ("overflow_on_large_scores", "scores_changed") or inputs[2].abs().max() < 9
 
 
-def three_layers(module, _):
-    """Return the weights of a learner's module by the solution's names."""
-    state = {}
-    for name in LAYERS:
-        state[f"{name}.weight"], state[f"{name}.bias"] = linear_layer(module, name)
-    return state
-
-
 check_cross_attention = CrossExercise(
     CrossAttention,
     lambda: [  # first as many target as source tokens, so that a mistake runs to its end
@@ -127,6 +116,6 @@ check_cross_attention = CrossExercise(
         ((6,), made_numbers(2, 6, 5, start=6).mT, made_numbers(2, 6, 3, start=1).mT),  # not contiguous
         ((4,), made_numbers(1, 3, 4, start=6) * 30, made_numbers(1, 7, 4, start=3) * 30),  # too large for exp
     ],
-    three_layers,
+    lambda module, _: by_name(module, *LAYERS),
     read_attention,
 )

@@ -2,13 +2,13 @@
 
 import math
 import time
-from contextlib import suppress
 
 import numpy as np
 import torch
 
-from .answers import LAYER_HEAD, Unreadable, close, kind_of, read_tensor, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, close, kind_of, read_tensor, unlike, whole_numbers
 from .exercise import Exercise
+from .running import tried
 from .shared import made_numbers
 
 
@@ -57,14 +57,10 @@ def read_best(raw):
     """Read a layer, a head and a share; the first two may stand in brackets of their own."""
     if isinstance(raw, tuple | list) and len(raw) == 2 and isinstance(raw[0], tuple | list):
         raw = [*raw[0], raw[1]]
-    numbers = torch.empty(0)
-    with suppress(Unreadable):
-        numbers = read_tensor(raw, lists=True)
-    if numbers.shape != (3,):
+    numbers = tried(read_tensor, raw, "result", True)
+    if numbers is None or numbers.shape != (3,):
         said = f"Three numbers are expected: the layer, the head, and a share. Your result is {kind_of(raw)}"
-        raise Unreadable(
-            *((said, "nothing_returned") if raw is None else (said + ".", "other_number_of_parts"))
-        )
+        raise Unreadable(f"{said}." if raw is not None else said, unlike(raw, "other_number_of_parts"))
     if numbers.isnan().any():
         raise Unreadable("Your result holds nan.", "mean_of_nothing")
     return {LAYER_HEAD: numbers[:2], "share": round(numbers[2].item(), 3)}
@@ -99,11 +95,6 @@ def paired_interval(head_hits, rule_hits, pattern, draws):
     return low, high
 
 
-def ends_of(hits, pairs, drawn):
-    """Return the interval of head or rule alone: for edits."""
-    return np.quantile(hits[drawn].sum(axis=1) / pairs[drawn].sum(axis=1), [0.025, 0.975])
-
-
 def mixed(patterns, draws):
     """Return the inputs: most numbers have no pair, and the pairs of a pattern do not stand together."""
     found = []
@@ -128,11 +119,9 @@ class IntervalExercise(Exercise):
     def call(self, function, *trial):
         """Draw few times, and then often, if that is asked for and the function is quick."""
         *given, draws = trial
-        start = time.thread_time()
-        found = function(*given, DRAWS)
-        if draws == DRAWS or time.thread_time() - start > QUICK:
-            return found, DRAWS
-        return function(*given, draws), draws
+        start, found = time.thread_time(), function(*given, DRAWS)
+        often = draws > DRAWS and time.thread_time() - start < QUICK
+        return (function(*given, draws), draws) if often else (found, DRAWS)
 
     def close(self, inputs, mine, expected):
         """Say whether the ends are right, and how far they are apart."""

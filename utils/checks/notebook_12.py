@@ -1,8 +1,8 @@
 """The exercises of notebook 12: a score for induction, a model without some heads, and one path that is cut."""
 
 import math
-from contextlib import suppress  # noqa: F401  # for an edit
-from typing import NamedTuple
+from contextlib import suppress
+from itertools import product  # noqa: F401  # for an edit
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,9 @@ from torch import nn
 
 from .answers import Unreadable, alone, kind_of, read_tensor
 from .exercise import Exercise
-from .shared import as_stored, fill_weights, made_numbers  # noqa: F401  # as_stored: for an edit
+from .modules import changed  # noqa: F401  # for an edit
+from .notebook_04 import MultiHeadAttention
+from .shared import fill_weights, made_numbers
 
 
 def induction_score(attn_weights, input_ids):
@@ -23,6 +25,7 @@ def induction_score(attn_weights, input_ids):
 
 
 REPEATS = [[3, 5, 9, 7, 3, 5, 3, 8, 7], [4, 4, 6, 4, 6, 6, 8], [0, 1, 2, 3, 0, 1, 2, 3]]
+CALLER = "what the caller gets where `run` raises an error"
 
 
 def induction_trials():
@@ -51,26 +54,12 @@ def without_head(model, heads, head_dim, run):
         model.load_state_dict(kept)
 
 
-def all_but(model, heads):
-    """Return all other heads: for edits."""
-    every = [(place, head) for place, layer in enumerate(model.attentions) for head in range(layer.num_heads)]
-    return [pair for pair in every if pair not in heads]
-
-
-class Attention(nn.Module):
-    """Causal attention with the names of the course's own."""
-
-    def __init__(self, num_heads, head_dim):
-        super().__init__()
-        self.num_heads = num_heads
-        for name in ("query", "key", "value", "output"):
-            setattr(self, name, nn.Linear(num_heads * head_dim, num_heads * head_dim))
+class Attention(MultiHeadAttention):
+    """Causal attention, and its output alone."""
 
     def forward(self, hidden_state):
-        parts = [layer(hidden_state) for layer in (self.query, self.key, self.value)]
-        parts = [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
-        found = F.scaled_dot_product_attention(*parts, is_causal=True)
-        return self.output(found.transpose(1, 2).flatten(2))
+        seen = torch.ones(hidden_state.shape[1], hidden_state.shape[1], dtype=torch.bool).tril()
+        return super().forward(hidden_state, seen)[0]
 
 
 class Attentions(nn.Module):
@@ -78,7 +67,7 @@ class Attentions(nn.Module):
 
     def __init__(self, layers, num_heads, head_dim):
         super().__init__()
-        self.attentions = nn.ModuleList(Attention(num_heads, head_dim) for _ in range(layers))
+        self.attentions = nn.ModuleList(Attention(num_heads * head_dim, num_heads) for _ in range(layers))
 
     def forward(self, hidden_state):
         for attention in self.attentions:
@@ -90,71 +79,45 @@ class Planned(Exception):
     """What `run` raises in one of the trials."""
 
 
-class Done(NamedTuple):
-    """What came back, or that the error was told; the calls of `run`; the parameters before and after; a last run."""
-
-    output: object
-    told: bool
-    runs: list
-    before: dict
-    after: dict
-    again: torch.Tensor
-
-
-CALLER = "what the caller gets where `run` raises an error"
-
-
 class WithoutHead(Exercise):
     """Each attempt gets a fresh model, and a `run` that counts its calls, or raises an error."""
 
     def call(self, function, sizes, heads, fails):
-        """Run an attempt on a model of these sizes."""
+        """Return what comes back, how often `run` was called, and what is seen of the model afterwards."""
         dtype = torch.float64 if sizes[0] == 3 else torch.float32
-        model, state = (
-            fill_weights(Attentions(*sizes)).to(dtype),
-            made_numbers(2, 4, sizes[1] * sizes[2]).to(dtype) / 2,
-        )
-        before, runs = dict(model.named_parameters()), []
+        model = fill_weights(Attentions(*sizes)).to(dtype)
+        state = made_numbers(2, 4, sizes[1] * sizes[2]).to(dtype) / 2
+        before, runs, output, told = dict(model.named_parameters()), [], None, "the error"
 
+        @torch.no_grad()
         def run():
             runs.append(fails)
             if fails:
                 raise Planned
-            with torch.no_grad():
-                return model(state)
+            return model(state)
 
-        output, told = None, False
-        try:
-            output = function(model, heads, sizes[2], run)
-        except Planned:
-            told = True
+        with suppress(Planned):
+            output, told = function(model, heads, sizes[2], run), "a result"
+        after, seen = dict(model.named_parameters()), {CALLER: told} if fails else {}
+        for kind, of_output in (("output.weight", True), ("other weights", False)):
+            parts = [part for name, part in after.items() if name.endswith("output.weight") == of_output]
+            seen[f"{kind} after the call"] = torch.cat([part.detach().double().flatten() for part in parts])
         with torch.no_grad():  # a hook that is left behind shows here
-            return Done(output, told, runs, before, dict(model.named_parameters()), model(state))
+            seen["output of the model after the call"] = model(state).double()
+        same = all(part is before.get(name) for name, part in after.items())
+        return output, runs, seen | {"the parameters after the call": ("new", "the same")[same] + " objects"}
 
     def shown(self, sizes, heads, fails):
-        """Return the inputs that can be told."""
         return None, heads, sizes[2], None
 
 
 def read_model(done):
     """Read the output, what the caller learnt, and the model afterwards."""
-    if not done.runs:
-        said = f"`run` was called 0 times. Your result is {kind_of(done.output)}."
+    output, runs, seen = done
+    if not runs:
+        said = f"`run` was called 0 times. Your result is {kind_of(output)}."
         raise Unreadable(said, "run_not_called")
-    if done.runs[0]:
-        answer = {CALLER: "the error" if done.told else "a result"}
-    else:
-        answer = {"output": read_tensor(done.output)}
-    kinds = {True: [], False: []}
-    for name, weight in done.after.items():
-        kinds[name.endswith("output.weight")].append(weight.detach().double().flatten())
-    same = all(weight is done.before.get(name) for name, weight in done.after.items())
-    return answer | {
-        "output.weight after the call": torch.cat(kinds[True]),
-        "other weights after the call": torch.cat(kinds[False]),
-        "output of the model after the call": done.again.double(),
-        "the parameters after the call": "the same objects" if same else "new objects",
-    }
+    return seen if runs[0] else {"output": read_tensor(output)} | seen
 
 
 def without_head_trials():
@@ -185,7 +148,7 @@ def path_cut_trials():
     trials = []
     for start, (batch, seq, num_heads, head_dim) in enumerate([(2, 5, 2, 3), (1, 4, 3, 2), (2, 3, 4, 4)]):
         shape = batch, seq, num_heads * head_dim
-        attention = fill_weights(Attention(num_heads, head_dim)).requires_grad_(False)
+        attention = fill_weights(Attention(shape[-1], num_heads)).requires_grad_(False)
         norm = nn.LayerNorm(shape[-1], eps=0.1).requires_grad_(False)
         norm.weight.copy_(made_numbers(shape[-1], start=9))
         norm.bias.copy_(made_numbers(shape[-1], start=6))

@@ -11,19 +11,26 @@ import textwrap
 import threading
 import time
 import traceback
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from .answers import first_difference
 from .words import COURSE
 
 LIMIT = 10.0  # seconds of computing that an attempt may take
 PATIENCE = 3  # so many times the limit may pass on the clock: it may wait for other programs, or sleep
+MEMORY = 0.75  # GiB that an attempt may take
+TOO_LONG = """Your code was still running after {:g} seconds of computing and was stopped. \
+Does one of its loops never end? If none does, it is too slow: what is the same in each step of a loop \
+can be computed once, in front of it."""
+TOO_LARGE = """Your code had taken {:g} GiB of memory and was stopped. \
+Does a list grow in a loop that never ends?"""
 
 
 class Ran(NamedTuple):
@@ -31,9 +38,19 @@ class Ran(NamedTuple):
 
     results: list
     error: BaseException | None
-    timed_out: bool
+    stopped: str | None  # why it was
     changed: str | None
     failed: int | None  # the place of the trial that raised the error
+
+
+class MaskAsWeights(TorchFunctionMode):
+    """Gives `mask.float()` 64 bits, so that it meets weights of float64: of 0 and 1 nothing is lost."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function not in (torch.Tensor.float, torch.Tensor.to, torch.Tensor.type):
+            return made
+        return made if args[0].is_floating_point() or made.dtype != torch.float32 else made.to(torch.float64)
 
 
 @contextmanager
@@ -58,7 +75,7 @@ def run_attempt(function, trials, dtype=torch.float32):
     results, errors, changed, stopping = [], [], [], threading.Event()
 
     def work():
-        with suppress(SystemExit):
+        with suppress(SystemExit), MaskAsWeights() if dtype == torch.float64 else nullcontext():
             for place, inputs in enumerate(trials):
                 given = [copied(value) for value in inputs]
                 try:
@@ -74,25 +91,38 @@ def run_attempt(function, trials, dtype=torch.float32):
         thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
         thread.start()
         try:
-            wait_for(thread)
+            stopped = wait_for(thread)
         finally:
-            timed_out = thread.is_alive()
             stopping.set()
             stop_thread(thread)
-    error, failed = errors[0] if errors and not timed_out else (None, None)
-    return Ran(list(results), error, timed_out, changed[0] if changed else None, failed)
+    error, failed = errors[0] if errors and not stopped else (None, None)
+    return Ran(list(results), error, stopped, changed[0] if changed else None, failed)
 
 
 def wait_for(thread):
-    """Return when a thread has ended, has computed for LIMIT seconds, or took PATIENCE times that by the clock."""
-    start, used = time.monotonic(), None
+    """Return None when a thread has ended, or why it must: for its seconds, also by the clock, or for its memory."""
+    start, before, used = time.monotonic(), memory(), None
     with suppress(AttributeError, OSError):
         used = time.pthread_getcpuclockid(thread.ident)
-    while thread.is_alive() and time.monotonic() - start < LIMIT * PATIENCE:
-        thread.join(min(0.05, LIMIT))
+    while time.monotonic() - start < LIMIT * PATIENCE:
+        thread.join(min(0.02, LIMIT))
+        if not thread.is_alive():
+            return None
+        if memory() - before > MEMORY * 2**30:
+            return TOO_LARGE.format(MEMORY)
         with suppress(OSError):  # it has ended
-            if used is not None and thread.is_alive() and time.clock_gettime(used) > LIMIT:
-                return
+            if used is not None and time.clock_gettime(used) > LIMIT:
+                break
+    return TOO_LONG.format(LIMIT)
+
+
+def memory():
+    """Return how many bytes this process holds: the kernel of JupyterLab brings psutil; elsewhere it may be missing."""
+    with suppress(ImportError):
+        import psutil
+
+        return psutil.Process().memory_info().rss
+    return 0
 
 
 def stop_thread(thread):
@@ -166,15 +196,11 @@ def is_stub(error):
 
 
 def why_not_run(ran):
-    """Return a sentence about an attempt that took too long or raised an error."""
-    if ran.timed_out:
-        return (
-            f"Your code was still running after {LIMIT:g} seconds of computing and was stopped. "
-            "Does one of its loops never end? If none does, it is too slow: what is the same in each step of a "
-            "loop can be computed once, in front of it."
-        )
+    """Return a sentence about an attempt that was stopped or raised an error."""
+    if ran.stopped:
+        return ran.stopped
     error = ran.error
-    said = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join(in_text(error).split()))[:300]
+    said = re.sub(r" at 0x[0-9a-fA-F]+", "", " ".join((tried(str, error) or "").split()))[:300]
     message = f"Your code raised {type(error).__name__}" + (f": {said}" if said else ".")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not of_a_library(Path(frame.filename)):
@@ -184,11 +210,11 @@ def why_not_run(ran):
     return message
 
 
-def in_text(error):
-    """Return what an error says; nothing if it cannot say it."""
+def tried(run, *inputs):
+    """Return what a function returns, or None where it raises."""
     with suppress(Exception):
-        return str(error)
-    return ""
+        return run(*inputs)
+    return None
 
 
 def of_a_library(file):

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from .answers import LAYER_HEAD, Unreadable, close, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, whole_numbers
 
 
 def made_numbers(*shape, start=0, step=37):
@@ -19,11 +19,6 @@ def fill_weights(module):
         for place, weight in enumerate(module.parameters()):
             weight.copy_(made_numbers(*weight.shape, start=place + 1, step=17 + 6 * (place % 3)) / 3)
     return module
-
-
-def as_stored(layer):
-    """Return what a linear layer would be if its weight was not transposed: for edits."""
-    return lambda x: x @ layer.weight + layer.bias
 
 
 def plain_trials():
@@ -51,14 +46,6 @@ def far_trial():
     query[..., 0] = torch.tensor([64.0, -64, 64, 0])
     key[..., 0], key[1, 2, 0] = 125, -125
     return query, key, made_numbers(2, 4, 3, start=9)
-
-
-def overflowed(mine, right):
-    """Say whether some rows are nan or 0, and the others right: powers of e that were too large or too small."""
-    if mine.shape != right.shape:
-        return False
-    lost = mine.isnan().any(dim=-1) | (mine == 0).all(dim=-1)
-    return bool(lost.any() and not lost.all() and close(mine[~lost], right[~lost]).all())
 
 
 # What the shape of a table of shares shows, whatever its numbers are.

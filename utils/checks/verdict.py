@@ -68,11 +68,6 @@ def refused(exercise, seen, name=None, hint=""):
     return Verdict(exercise, False, name, "\n".join(filter(None, [seen, words, hint])), told[0][1])
 
 
-def not_attempted(exercise):
-    """Return the `Verdict` of a stub."""
-    return Verdict(exercise, False, None, NOT_ATTEMPTED)
-
-
 @dataclass(frozen=True)
 class Progress:
     """How many exercises of a notebook have `passed` since the kernel started, and which are `open`."""
