@@ -29,7 +29,6 @@ right(
     lambda n: ~torch.triu(torch.ones(n, n), diagonal=1).bool(),
     lambda n: torch.eye(n).cumsum(dim=0).T.flip(0, 1).bool(),
     lambda n: torch.stack([torch.arange(n) <= query for query in range(n)]),
-    lambda n: torch.tensor([[key <= query for key in range(n)] for query in range(n)]),
     lambda n: torch.from_numpy(np.tril(np.ones((n, n), dtype=bool))),
     lambda n: nn.Transformer.generate_square_subsequent_mask(n) == 0,
 )
