@@ -156,8 +156,8 @@ def test_pages_fit_a_phone_and_the_dark(opened):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
             assert page.evaluate(CUT) == [], (path, width)
-    for view in opened("notebooks/06_head_view.html").frames[1:]:
-        view.wait_for_function("document.documentElement.scrollHeight <= innerHeight")
+    view = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
+    view.wait_for_function("document.documentElement.scrollHeight <= innerHeight", polling=100)
 
 
 def test_what_is_not_the_courses_stays(tmp_path):
