@@ -354,6 +354,21 @@ def test_texts_are_painted_where_they_stand_none_over_another_or_past_the_edge(k
     assert picture.min() > 200
 
 
+def test_headings_stand_over_what_they_name():
+    view = PICTURES["head"]()
+    at = {text.text: text for text in shapes(view, Text)}
+    (fan,) = shapes(view, Fan)
+    assert at["query"].x < fan.left < fan.right < at["key"].x and at["query"].y < fan.top
+    view = PICTURES["model"]()
+    fans, texts = shapes(view, Fan), [text for text in shapes(view, Text) if text.text.isdigit()]
+    for head in range(3):
+        over = next(text for text in texts if text.text == str(head) and text.y < fans[0].top)
+        assert over.x == pytest.approx((fans[head].left + fans[head].right) / 2, abs=3)
+    beside = [(text.text, text.y - 5) for text in texts if text.x < fans[0].left]
+    for layer in range(2):
+        assert (str(layer), pytest.approx(fans[3 * layer].top + 1.5 * fans[0].step, abs=3)) in beside
+
+
 def test_letters_beyond_latin_are_drawn_by_a_font_that_has_them_or_named_by_their_codes(monkeypatch):
     """DejaVu Sans has Greek and Arabic, and no Chinese."""
     for word in ("λόγος", "كتاب"):
