@@ -34,7 +34,7 @@ RESOLVED := requirements.txt requirements-dev.txt .ci/site.txt
 RESOLVE += $(shell sed -n 's/==.*/ /p' requirements.txt | sed 's/^/--no-emit-package /')
 
 .PHONY: help environment dev-environment lab check test test-portable rehearse validate notebooks longer-runs timings \
-	writer-costs site-environment site links publish constraints bench format python
+	writer-costs more-texts site-environment site links publish constraints bench format python
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -82,6 +82,9 @@ timings: dev-environment ## measure times and memory of notebook 11 again (wants
 
 writer-costs: dev-environment ## measure for notebook 13 what a second rounding costs and what a cache saves: two minutes
 	PYTHONPATH=.ci $(IN_VENV) .ci/data/writer_costs.py
+
+more-texts: dev-environment ## run what notebook 14 shows on more texts and prompts and store it: six minutes
+	PYTHONPATH=.ci $(IN_VENV) .ci/data/more_texts.py
 
 site-environment: dev-environment ## install what the web pages need besides
 	@$(IN_VENV) $(UV) pip install --quiet --requirement .ci/site.txt

@@ -28,7 +28,7 @@ REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 # The way of the course, a step for each notebook. The first eight lead from text to views, the others beyond.
 WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
 WAY += ["decoder", "what heads do", "what it costs", "how a head forms", "a model that writes"]
-WAY += ["what it explains"]
+WAY += ["look inside", "what it explains"]
 
 SHORT_WAY = ("01", "02", "03", "04", "06", "13")  # leads soonest to a model that writes
 
