@@ -113,7 +113,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
             view.replace("'></iframe>", CHOSEN + "'></iframe>"), encoding="utf-8"
         )
         front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
-        pages[course.README] = re.sub(r"(?m)^<img .*\n\n\*(.+for the model\.).*$", FRONT, front)
+        shown = r"^(<img .*?)??^<img [^\n]*it-and-class[^\n]*\n\n\*([^\n]+for the model\.)[^\n]*$"
+        pages[course.README] = re.sub(f"(?ms){shown}", FRONT, front)  # what stands before it comes after
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():

@@ -11,9 +11,7 @@ addEventListener("DOMContentLoaded", () => {
     const best = [...texts(part), ...texts(article)].reduce((a, b) => (count(b) > count(a) ? b : a), "");
     const shown = document.createElement("p");
     shown.className = "context";
-    best.trim().split(new RegExp(`(${all.join("|")})`, "i")).forEach((piece, i) => {
-      shown.append(i % 2 ? Object.assign(document.createElement("mark"), { textContent: piece }) : piece);
-    });
+    shown.textContent = best.trim(); // Sphinx marks the words
     return shown;
   };
 });
