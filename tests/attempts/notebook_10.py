@@ -105,7 +105,7 @@ def best_flat(hits, chooses):
 right("held_out_best", best_numpy, best_loops, best_torch, best_flat)
 BY_HAND = {17: (0, 2, 2 / 8), 16: (2, 0, 3 / 10), 15: (0, 1, 1 / 8)}  # of so many pairs
 peer("held_out_best", lambda hits, chooses: BY_HAND[len(hits)])
-rng = np.random.default_rng(2)
+rng = np.random.default_rng(6)
 fresh("held_out_best", *((rng.random((40, 3, 4)) < 0.6, rng.random(40) < share) for share in (0.4, 0.6)))
 
 
