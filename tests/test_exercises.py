@@ -67,7 +67,7 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     assert re.search(r"\*\*Difficulty:\*\* (●○○|●●○|●●●) \([\w ]+\) · \*\*Time:\*\* \d+ minutes", task)
     assert name in task and len(task) > 150, "the task says what to write"
     hint, solution = course.hint_and_solution(help_)
-    assert len(hint) > 40 and "def " not in hint
+    assert len(hint) > 40 and "def " not in hint, "a hint says a way in a sentence, and shows no code"
     assert signatures(solution)[0] == [name] and signatures(solution) == signatures(stub)
     (definition,) = [node for node in ast.parse(stub).body if getattr(node, "name", None) == name]
     assert ast.get_docstring(definition)

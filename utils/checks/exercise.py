@@ -127,7 +127,7 @@ class Exercise:
             if not arrow:
                 old, new = source[source.rindex("return ") :].rstrip(), f"return {old}"
             if old not in source:
-                raise ValueError(f"{self.name} has no {old!r} to edit")
+                raise ValueError(f"{self.name} has no {old!r} to edit, as its row {edit!r} asks")
             source = source.replace(old, new)
         return source
 

@@ -36,7 +36,10 @@ def table():
     """Return the tables of all .toml files, by the names of exercises; `words`, `symptoms` and `groups` are shared."""
     found = {}
     for path in sorted(FOLDER.glob("*.toml")):
-        found |= tomllib.loads(path.read_text(encoding="utf-8"))
+        try:
+            found |= tomllib.loads(path.read_text(encoding="utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path.name}: {error}") from None
     return found
 
 
