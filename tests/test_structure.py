@@ -48,7 +48,9 @@ def within(name, counts):
     """Fail with the places where there is more than CONTRIBUTING.md allows, the worst one first."""
     limit = LIMITS[name]
     over = sorted(((count, str(place)) for place, count in counts.items() if count > limit), reverse=True)
-    told = "; ".join(f"{place}: {round(count, 1):,}, too many by {round(count - limit, 1):,}" for count, place in over)
+    told = "; ".join(
+        f"{place}: {round(count, 1):,}, too many by {round(count - limit, 1):,}" for count, place in over
+    )
     assert not over, f"{name}: at most {limit:,} (CONTRIBUTING.md, The limits). {told}"
 
 
