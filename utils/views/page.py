@@ -25,7 +25,7 @@ MODES = ("auto", "light", "dark")
 # What the frame of a page does: it tells the page the ground of the notebook, and takes the height that the page tells.
 ONLOAD = (
     "const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');"
-    "addEventListener('message',({source,data})=>{if(source===this.contentWindow&&data.height)"
+    "window.addEventListener('message',({source,data})=>{if(source===this.contentWindow&&data.height)"
     "{this.parentNode.style.minHeight=data.height+'px';"
     "if(this.previousElementSibling)this.previousElementSibling.style.display='none'}});tell();"
     "new MutationObserver((_,it)=>this.isConnected?tell():it.disconnect()).observe(document.body,{attributes:true})"

@@ -19,7 +19,3 @@ addEventListener("DOMContentLoaded", () => {
 // The theme says light or dark at the page's root; a view's frame looks at the body.
 const root = document.documentElement, tell = () => document.body?.setAttribute("data-theme", root.dataset.theme);
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
-// A view says how high it is at this width. (In its frame's onload, addEventListener is that of the frame.)
-addEventListener("message", ({ source, data }) => document.querySelectorAll("iframe").forEach((frame) => {
-  if (frame.contentWindow === source && data.height) frame.parentNode.style.minHeight = `${data.height}px`;
-}));
