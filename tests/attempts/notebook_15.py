@@ -52,17 +52,14 @@ def moved_by_loop(weights, sent):
 def moved_by_masks(weights, sent):
     itself = torch.eye(len(sent), dtype=torch.bool)
     kept = weights[:, None].masked_fill(itself, 0)  # (query, hidden key, key)
-    return (
-        torch.dist(torch.zeros(1), torch.zeros(1))
-        + (kept / kept.sum(-1, keepdim=True) @ sent - (weights @ sent)[:, None]).pow(2).sum(-1).sqrt()
-    )
+    without = kept / kept.sum(-1, keepdim=True) @ sent
+    return (without - (weights @ sent)[:, None]).pow(2).sum(-1).sqrt()
 
 
 def moved_by_scores(weights, sent):
-    hidden = torch.diag(torch.full((len(sent),), -torch.inf, dtype=weights.dtype)).nan_to_num(0, neginf=-1e30)
-    return torch.linalg.vector_norm(
-        (weights.log()[:, None] + hidden).softmax(-1) @ sent - (weights @ sent)[:, None], dim=-1
-    )
+    itself = torch.eye(len(sent), dtype=torch.bool)
+    scores = weights.log()[:, None].masked_fill(itself, -torch.inf)  # (query, hidden key, key)
+    return torch.linalg.vector_norm(scores.softmax(-1) @ sent - (weights @ sent)[:, None], dim=-1)
 
 
 right(
