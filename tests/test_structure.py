@@ -335,5 +335,5 @@ def test_plots_have_one_style(path):
         if "plt.subplots(" in cell.source:
             assert "with plot_style():" in cell.source, cell.id
             assert not re.search(r'"(#[0-9a-f]{6}|tab:)', cell.source), f"{cell.id}: a colour of its own"
-        if re.search(r'(plot|errorbar)\([^)]*color=f?"C', cell.source):  # lines read it when they are drawn
+        if re.search(r'(plot|errorbar|line)\([^)]*color=f?"C', cell.source):  # read when drawn
             assert "\nplt.show()" not in cell.source, f"{cell.id}: plt.show() stands outside the style"
