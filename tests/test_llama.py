@@ -211,8 +211,8 @@ def test_packaged_model_is_that_of_transformers():
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             made, expected = model(ids), theirs(ids, output_attentions=True)
-        # Either is up to 1e-4 away from float64, by rounding alone.
-        assert (made.logits - expected.logits).abs().max() <= 2e-4
+        # Of a long text of many scripts either is 1e-4 away from float64, by rounding alone.
+        assert (made.logits - expected.logits).abs().max() <= (2e-4 if text == MIXTURE else 1e-4)
         for mine, other in zip(made.attentions, expected.attentions, strict=True):
             assert (mine - other).abs().max() <= 1e-5
         assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
@@ -223,11 +223,12 @@ def test_packaged_model_is_that_of_transformers():
     assert torch.equal(generate(model, ids, 12, end=tokenizer.eos_token_id), expected)
 
 
+MIXTURE = "Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2"
 TEXTS = [
     "Paris",
     "Čeština, 中文 and 🙂: 12 × 7?\n",
     "def f(x):\n    return x  # why?\n" * 9,
-    "Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2",
+    MIXTURE,
     PROSE.read_text(encoding="utf-8").partition("\n")[0],
 ]
 

@@ -8,7 +8,6 @@ import sys
 import time
 
 import torch
-from torch.nn import functional as F
 
 import course
 from longer_runs import definitions
@@ -16,7 +15,7 @@ from longer_runs import definitions
 sys.path.insert(0, str(course.ROOT))
 
 from utils.llama import generate, load_writer
-from utils.probes import read_prose
+from utils.probes import losses, read_prose
 
 STORED = course.NOTEBOOKS / "13_costs.json"
 NOTEBOOK = course.NOTEBOOKS / "13_build_a_model_that_writes.ipynb"
@@ -25,20 +24,14 @@ SEEDS, TOKENS, LENGTHS = range(3), 100, (16, 64)
 PROMPT = "The old lighthouse keeper opened the door and"
 
 
-def losses(model, rows):
-    """The loss of each text, in nats a token."""
-    with torch.no_grad():
-        return [F.cross_entropy(model(row[None]).logits[0, :-1], row[1:]).item() for row in rows]
-
-
 def rounding(seed, texts=12):
     """The losses of the texts before and after a second rounding with this seed, and its size."""
     shake_all = definitions(NOTEBOOK, CELLS)["shake_all"]
     model, tokenizer = load_writer()
     rows = read_prose(tokenizer, TOKENS)[:texts]
     before, size = losses(model, rows), shake_all(model, seed)
-    found = {"before": before, "after": losses(model, rows)}
-    rounded = {name: [round(loss, 3) for loss in row] for name, row in found.items()}
+    found = {"before": before, "after": losses(model, rows)}  # each (texts, tokens - 1)
+    rounded = {name: [round(loss, 3) for loss in table.mean(dim=1).tolist()] for name, table in found.items()}
     return {"seed": seed, "size": round(size, 4)} | rounded
 
 
