@@ -200,6 +200,7 @@ wrong(
     longer_than_longest=lambda s, p: tuple(F.pad(part, (0, 9), value=p) for part in pad_loops(s, p)),
     axes_exchanged=lambda s, p: (columns(s, p), columns(ones(s), 0)),
     order_changed=lambda s, p: pad_loops(sorted(s, key=len, reverse=True), p),
+    changes_its_input=lambda s, p: (pad_numpy(s, p), [row.append(p) for row in s])[0],
 )
 
 
@@ -226,6 +227,7 @@ right(
     lambda kinds: next((place for place, kind in enumerate(kinds) if kind), None),
     lambda kinds: len(list(itertools.takewhile(lambda kind: kind == 0, kinds))) if any(kinds) else None,
     lambda kinds: int((torch.tensor(kinds).cumsum(0) == 0).sum()) if 1 in kinds else None,
+    lambda kinds: kinds.index(1) if 1 in kinds else None,
     lambda kinds: int(np.argmax(kinds)) if max(kinds) else None,
 )
 peer("sentence_b_start", lambda kinds: None if (place := "".join(map(str, kinds)).find("1")) < 0 else place)
@@ -249,4 +251,5 @@ wrong(
     counts_ones=lambda kinds: sum(kinds) or None,
     after_last_zero=where_b_is(lambda kinds: max(i for i, kind in enumerate(kinds) if not kind) + 1),
     not_in_the_list=lambda kinds: kinds.index(1),
+    changes_its_input=lambda kinds: next((i for i in range(len(kinds)) if kinds.pop(0) == 1), None),
 )

@@ -56,6 +56,11 @@ def minus(largest, axis=-1, keep=True):
     return attempt
 
 
+def in_place(scores):
+    scores -= scores.max(dim=-1, keepdim=True).values
+    return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
 peer("softmax", nn.Softmax(dim=-1))
 wrong(
     "softmax",
@@ -70,11 +75,14 @@ wrong(
     no_keepdim=minus(lambda s: s.max(dim=-1).values),
     scores_cut_off=lambda s: s.clamp(-50, 50).softmax(-1),
     not_divided=lambda s: (s - s.amax(-1)[..., None]).exp(),
+    sign_turned=lambda s: F.softmin(s, -1),
     logarithm=lambda s: F.log_softmax(s, -1),
     each_score_alone=torch.sigmoid,
     other_base=lambda s: torch.exp2(s - s.amax(-1, True)) / torch.exp2(s - s.amax(-1, True)).sum(-1, True),
+    softmax_twice=lambda s: F.softmax(F.softmax(s, -1), -1),
     scaled_first=lambda s: F.softmax(s * s.size(-1) ** -0.5, -1),
     divided_not_subtracted=lambda s: F.softmax(s / s.abs().amax(-1, keepdim=True), -1),
+    changes_its_input=in_place,
 )
 
 # -------------------------------------------------------------------------------------------------- attention
@@ -151,6 +159,11 @@ def small_layer(x, layer, head):
     return (query @ key.mT / math.sqrt(3)).softmax(-1)
 
 
+def head_in_place(hidden_state, layer, head):
+    hidden_state *= 1.5
+    return head_slice(hidden_state, layer, head)
+
+
 right(
     "weights_of_head",
     head_slice,
@@ -158,17 +171,46 @@ right(
     head_weights,
     head_library,
     head_framework,
+    lambda x, layer, head: torch.stack(
+        [
+            (a @ b.T / a.shape[-1] ** 0.5).softmax(-1)
+            for a, b in zip(
+                *(
+                    f(x).tensor_split(layer.num_attention_heads, -1)[head].unbind()
+                    for f in (layer.query, layer.key)
+                ),
+                strict=True,
+            )
+        ]
+    ),
 )
 peer("weights_of_head", head_library)
 wrong(
     "weights_of_head",
-    **{name: head_changed(weigh=weigh) for name, weigh in {}.items()},
+    **{
+        name: head_changed(weigh=weigh)
+        for name, weigh in {
+            "no_softmax": lambda s: s,
+            "softmax_twice": lambda s: F.softmax(F.softmax(s, -1), -1),
+            "softmax_over_queries": lambda s: s.softmax(1),
+            "softmax_over_batch": lambda s: s.softmax(0),
+            "each_score_alone": torch.sigmoid,
+            "scores_changed": lambda s: s.clamp(min=0).softmax(-1),
+            "sign_turned": lambda s: F.softmin(s, -1),
+            "causal_mask_added": lambda s: (s + torch.full_like(s, -math.inf).triu(1)).softmax(-1),
+        }.items()
+    },
     **{
         name: head_changed(scores=scores)
         for name, scores in {
+            "no_scaling": lambda q, k, layer: q @ k.mT,
+            "scaled_by_d": lambda q, k, layer: q @ k.mT / k.size(-1),
+            "scaled_by_sequence_length": lambda q, k, layer: q @ k.mT / math.sqrt(k.size(1)),
             "scaled_by_number_of_heads": lambda q, k, layer: q @ k.mT / math.sqrt(layer.num_attention_heads),
             "scaled_by_hidden_size": lambda q, k, layer: q @ k.mT / math.sqrt(layer.query.in_features),
             "sizes_of_another_model": lambda q, k, layer: q @ k.mT / 8,
+            "other_divisor": lambda q, k, layer: 2 * q @ k.mT / q.shape[-1],
+            "query_key_swapped": lambda q, k, layer: k @ q.mT / q.shape[-1] ** 0.5,
         }.items()
     },
     **{
@@ -191,8 +233,12 @@ wrong(
             "other_layer_used": lambda x, layer: (layer.query(x), layer.value(x)),
         }.items()
     },
+    scaled_after_softmax=head_changed(
+        scores=lambda q, k, layer: q @ k.mT, weigh=lambda s: s.softmax(-1) / math.sqrt(3)
+    ),
     applied_to_values=lambda x, layer, head: head_slice(x, layer, head) @ layer.value(x).split(3, -1)[head],
     input_cut_into_heads=small_layer,
     all_heads_at_once=lambda x, layer, head: layer(x)[1],
     mean_of_heads=lambda x, layer, head: layer(x)[1].mean(1),
+    changes_its_input=head_in_place,
 )

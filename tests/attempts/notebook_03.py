@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .attention import FOR_BOTH, WRONG_STEPS, attention_framework, changed, settle
+from .attention import FOR_BOTH, WRONG_STEPS, attention_framework, changed, divides_in_place, settle
 from .tables import fresh, peer, right, wrong
 
 # ------------------------------------------------------------------------------------------------ causal_mask
@@ -38,6 +38,7 @@ wrong(
     "causal_mask",
     upper_instead_of_lower=lambda n: torch.triu(torch.ones(n, n)),
     excludes_itself=lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1),
+    inverted=lambda n: ~causal_loops(n),
     looks_one_ahead=lambda n: torch.ones(n, n).triu(2) == 0,
     allows_everything=lambda n: torch.ones(n, n, dtype=torch.bool),
     allows_nothing=lambda n: torch.zeros(n, n, dtype=torch.bool),
@@ -67,10 +68,12 @@ right(
     "padding_mask",
     padding_loops,
     lambda m: m[:, None, None, :].bool(),
+    lambda m: m.unsqueeze(1).unsqueeze(1) == 1,
     lambda m: m.view(len(m), 1, 1, -1).bool(),
     lambda m: torch.logical_not(m == 0)[:, None, None],
     lambda m: (m > 0)[:, None, None, :].expand(-1, 1, m.shape[1], -1),
     lambda m: torch.stack([(row == 1).repeat(1, len(row), 1) for row in m]),
+    lambda m: m.bool().reshape(m.shape[0], 1, 1, m.shape[1]),
     lambda m: torch.einsum("bk,bq->bqk", m, torch.ones_like(m))[:, None] > 0,
 )
 peer("padding_mask", lambda m: ~(m == 0)[:, None, None])  # hand-worked: a key is read where its id is no pad
@@ -84,7 +87,10 @@ wrong(
     counts_tokens=lambda m: (torch.arange(m.shape[1]) < m.sum(1, keepdim=True))[:, None, None],
     first_sentence_only=lambda m: m[:1, None, None] > 0,
     causal_too=lambda m: (m[:, None, None] * torch.ones(m.shape[1], m.shape[1]).tril()) > 0,
+    allows_everything=lambda m: torch.ones_like(m).bool()[:, None, None],
+    allows_nothing=lambda m: torch.zeros_like(m).bool()[:, None, None],
     pads_moved=lambda m: m.flip(1).bool()[:, None, None],
+    wrong_dtype_or_value=lambda m: m[:, None, None, :],
 )
 
 # ------------------------------------------------------------------------------------------------ window_mask
@@ -109,6 +115,9 @@ def distance(seq_len):
 right(
     "window_mask",
     window_loops,
+    lambda n, size: (
+        torch.ones(n, n, dtype=torch.bool).tril() & ~torch.ones(n, n, dtype=torch.bool).tril(-size)
+    ),
     lambda n, size: torch.ones(n, n).tril().triu(1 - size).bool(),
     lambda n, size: (distance(n) >= 0) & (distance(n) < size),
     lambda n, size: (distance(n) >= 0) ^ (distance(n) >= size),
@@ -135,6 +144,11 @@ wrong(
     slice_from_below_zero=lambda n, size: torch.stack(
         [torch.isin(torch.arange(n), torch.arange(n)[row - size + 1 : row + 1]) for row in range(n)]
     ),
+    inverted=lambda n, size: ~window_loops(n, size),
+    allows_nothing=lambda n, size: torch.zeros(n, n).bool(),
+    wrong_dtype_or_value=lambda n, size: window_loops(n, size).long(),
+    not_square=lambda n, size: window_loops(n + 1, size),
+    axes_in_front=lambda n, size: window_loops(n, size)[None, None],
 )
 
 # -------------------------------------------------------------------------------- scaled_dot_product_attention
@@ -173,6 +187,7 @@ def forgets_result(query, key, value, mask=None):
 wrong(
     "scaled_dot_product_attention",
     **WRONG_STEPS,
+    changes_its_input=divides_in_place,
     mask_ignored=forgets_result,
     mask_inverted=with_mask(lambda s, m: torch.where(m, -1e9, s).softmax(-1)),
     mask_transposed=with_mask(lambda s, m: s.masked_fill(~m.mT, -1e9).softmax(-1)),
@@ -186,6 +201,7 @@ wrong(
     scaled_otherwise_with_a_mask=where_masked(
         lambda q, k, v, mask: changed(divide=lambda s, *_: s)(q, k, v, mask)
     ),
+    mask_after_softmax=with_mask(lambda s, m: s.softmax(-1) * m),
     renormalised_after_softmax=with_mask(lambda s, m: F.normalize(s.softmax(-1) * m, p=1, dim=-1)),
     mask_not_minus_infinity=with_mask(lambda s, m: settle(s.where(m, 0).softmax(-1), m)),
     nan_on_masked_row=with_mask(

@@ -32,6 +32,7 @@ peer(
 wrong(
     "split_heads",
     view_without_transpose=lambda x, n: torch.stack([part.reshape(n, part.shape[0], -1) for part in x]),
+    heads_interleaved=lambda x, n: torch.stack([x[..., head::n] for head in range(n)], dim=1),
     heads_not_in_front=lambda x, n: x.view(*x.shape[:2], n, x.shape[2] // n),
     heads_before_batch=lambda x, n: torch.stack(x.split(x.shape[2] // n, dim=-1)),
     head_axes_exchanged=lambda x, n: x.transpose(1, 2).unflatten(1, (n, -1)),
@@ -149,6 +150,16 @@ class HeadsList(nn.Module):
         return self.output(torch.cat([head(hidden_state, mask) for head in self.heads], dim=-1))
 
 
+class AsList(Heads):
+    def forward(self, hidden_state, mask=None):
+        return list(super().forward(hidden_state, mask))
+
+
+class Alone(Heads):
+    def forward(self, hidden_state, mask=None):
+        return (super().forward(hidden_state, mask)[0],)
+
+
 class ManyHeads(HeadsList):
     """Each head in a container that is called in order by hand."""
 
@@ -182,11 +193,23 @@ class Fused(Heads):
         return self.output(self.merge(found))
 
 
-right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsList, NoBias, ManyHeads)
+class LoopOfHeads(Heads):
+    def forward(self, hidden_state, mask=None):
+        size, outputs = hidden_state.shape[-1] // self.num_heads, []
+        query, key, value = self.project(hidden_state)
+        for head in range(self.num_heads):
+            part = slice(head * size, head * size + size)
+            scores = query[..., part] @ key[..., part].mT / size**0.5
+            outputs.append(masked(scores, mask).softmax(-1) @ value[..., part])
+        return self.output(torch.cat(outputs, dim=-1))
+
+
+right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsList, AsList, Alone, NoBias, ManyHeads)
 right(
     "multi_head_attention",
     OutputInTerms,
     Fused,
+    LoopOfHeads,
     filled(-1e9),
     filled(torch.finfo(torch.float32).min),
 )
@@ -228,6 +251,16 @@ class MaskUsedUp(HeadsList):
         return self.output(torch.cat(outputs, dim=-1))
 
 
+class WeightsFirst(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[::-1]
+
+
+class OnlyWeights(Heads):
+    def forward(self, hidden_state, mask=None):
+        return super().forward(hidden_state, mask)[1]
+
+
 SMALL = lambda hidden, heads: [(name, hidden, hidden // heads) for name in ("query", "key", "value")]  # noqa: E731
 SLICES = lambda hidden, heads: [(name, *[hidden // heads] * 2) for name in ("query", "key", "value")]  # noqa: E731
 wrong(
@@ -235,6 +268,8 @@ wrong(
     heads_in_plain_list=PlainList,
     heads_too_wide=WideHeads,
     mask_only_for_one_head=MaskUsedUp,
+    weights_first=WeightsFirst,
+    value_ignored=OnlyWeights,
     heads_get_slices=with_layers(SLICES),
     heads_share_weights=with_layers(
         SMALL, split=lambda self, x: x[:, None].expand(-1, self.num_heads, -1, -1)
@@ -242,6 +277,7 @@ wrong(
     heads_summed_not_concatenated=with_layers(
         lambda hidden, heads: [("output", hidden // heads, hidden)], merge=lambda self, x: x.mean(dim=1)
     ),
+    view_without_transpose=stepped(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)),
     heads_over_tokens=stepped(
         split=lambda self, x: x.view(*x.shape[:2], self.num_heads, -1),
         merge=lambda self, x: x.reshape(*x.shape[:2], -1),
@@ -253,17 +289,51 @@ wrong(
     ),
     not_split=stepped(split=lambda self, x: x[:, None]),
     heads_in_another_order=stepped(merge=lambda self, x: torch.cat(x.unbind(1)[::-1], -1)),
+    scaled_by_hidden_size=stepped(scale=lambda self, query: math.sqrt(self.query.out_features)),
     scaled_by_num_heads=stepped(scale=lambda self, query: math.sqrt(query.shape[1])),
+    scaled_by_sequence_length=stepped(scale=lambda self, query: math.sqrt(query.shape[2])),
+    no_scaling=stepped(scale=lambda self, query: 1),
+    scaled_by_d=stepped(scale=lambda self, query: query.shape[-1]),
+    multiplied_by_root=stepped(scale=lambda self, query: query.shape[-1] ** -0.5),
+    multiplied_by_d=stepped(scale=lambda self, query: 1 / query.shape[-1]),
+    scaled_by_a_constant=stepped(scale=lambda self, query: 8),
+    no_softmax=stepped(weigh=lambda self, scores, mask: masked(scores, mask, 0)),
+    softmax_twice=stepped(weigh=lambda self, scores, mask: masked(scores, mask).softmax(-1).softmax(-1)),
+    softmax_over_queries=stepped(weigh=lambda self, scores, mask: masked(scores, mask).softmax(2)),
+    softmax_over_batch=stepped(weigh=lambda self, scores, mask: masked(scores, mask).softmax(1)),
+    overflow_on_large_scores=stepped(
+        weigh=lambda self, s, mask: masked(s, mask).exp() / masked(s, mask).exp().sum(-1)[..., None]
+    ),
+    each_score_alone=stepped(weigh=lambda self, scores, mask: torch.sigmoid(masked(scores, mask))),
+    scores_changed=stepped(weigh=lambda self, scores, mask: masked(scores.clamp(min=0), mask).softmax(-1)),
     causal_mask_added=stepped(weigh=lambda self, scores, mask: causal(masked(scores, mask))),
+    query_key_swapped=stepped(project=lambda self, x: (self.key(x), self.query(x), self.value(x))),
     layers_mixed_up=stepped(project=lambda self, x: (self.query(x), self.value(x), self.key(x))),
     query_unused=stepped(project=lambda self, x: (x, self.key(x), self.value(x))),
     key_unused=stepped(project=lambda self, x: (self.query(x), x, self.value(x))),
     value_unused=stepped(project=lambda self, x: (self.query(x), self.key(x), x)),
     layers_unused=stepped(project=lambda self, x: (x, x, self.value(x))),
+    bias_forgotten=stepped(
+        project=lambda self, x: [x @ layer.weight.T for layer in (self.query, self.key, self.value)]
+    ),
+    matrix_not_transposed=stepped(
+        last=lambda self, merged, x: merged @ self.output.weight + self.output.bias
+    ),
     projected_twice=stepped(last=lambda self, merged, x: self.output(self.output(merged))),
     residual_added=stepped(last=lambda self, merged, x: self.output(merged) + x),
     no_output_projection=stepped(last=lambda self, merged, x: merged),
+    mask_ignored=stepped(mask=lambda self, scores, mask: scores),
     mask_inverted=stepped(mask=lambda self, scores, mask: scores if mask is None else masked(scores, ~mask)),
     mask_turned=stepped(mask=lambda self, scores, mask: scores if mask is None else masked(scores, mask.T)),
+    mask_of_one_query=stepped(
+        mask=lambda self, scores, mask: scores if mask is None else masked(scores, mask[0])
+    ),
+    mask_after_softmax=stepped(weigh=late),
+    renormalised_after_softmax=stepped(weigh=again),
     mask_not_minus_infinity=filled(-1.0),
+    changes_its_input=stepped(
+        mask=lambda self, scores, mask: (
+            scores if mask is None else scores.masked_fill(mask.logical_not_(), -math.inf)
+        )
+    ),
 )

@@ -61,6 +61,7 @@ wrong(
     bias_first=lambda nw, nb, w, b: fold_loops(nw, nb, w, b)[::-1],
     weight_turned=lambda nw, nb, w, b: (w.T * nw[:, None], F.linear(nb, w, b)),
     unchanged=lambda nw, nb, w, b: (w.clone(), b.clone()),
+    changes_its_input=lambda nw, nb, w, b: (b.add_(w @ nb), w.mul_(nw))[::-1],
 )
 
 
@@ -156,6 +157,7 @@ wrong(
     brackets_missing=moved_by(lambda steps, i, d: steps * 10000.0 ** (-2 * i) / d),
     one_step_off=moved_by(lambda steps, i, d: (steps - 1) / 10000 ** (2 * i / d)),
     not_moved=lambda p, steps: p.clone(),
+    changes_its_input=lambda p, steps: p.copy_(move_atan(p, steps)),
 )
 
 

@@ -117,6 +117,8 @@ wrong(
         torch.stack([(w * m[:, None, :, None]).tril(-1).sum((0, 2, 3)) for w in a])
     ),
     queries_left_out=lambda a, m: argmax_2d(weighed(a, m)[..., 1:].sum((2, 3))),
+    mean_over_heads=lambda a, m: argmax_2d(weighed(a, m).sum((1, 3))),
+    other_than_mean=lambda a, m: argmax_2d((weighed(a, m) ** 2).sum((2, 3))),
     list_used_as_tensor=lambda a, m: argmax_2d(a.diagonal(-1, -2, -1).mean(-1)),
 )
 
@@ -247,6 +249,7 @@ wrong(
     share_of_the_rest=lambda a: torch.stack([(w[0, :, :, 0] + w[0, :, :, -1]).mean(-1) for w in a]),
     one_end_left_out=lambda a: 1 - torch.cat(a)[..., -1].mean(-1),
     other_keys_left_out=lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
+    queries_left_out=lambda a: torch.stack([w[0, :, 1:-1, 1:-1].sum((1, 2)) / w.shape[-1] for w in a]),
     # the rows that serve each share of the weights
     heads_before_layers=lambda a: working_loops(a).transpose(0, 1),
     batch_axis_kept=lambda a: torch.stack(a)[..., 1:-1].sum(-1).mean(-1).permute(2, 1, 0),

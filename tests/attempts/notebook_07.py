@@ -13,6 +13,16 @@ from .tables import fresh, peer, right, wrong
 SPECIAL = {"[CLS]", "[SEP]"}
 
 
+def separator_loops(attentions, tokens):
+    rows = [i for i, token in enumerate(tokens) if token not in SPECIAL]
+    return torch.stack(
+        [
+            sum(weights[0, :, rows, k] for k, token in enumerate(tokens) if token == "[SEP]").mean(-1)
+            for weights in attentions
+        ]
+    )
+
+
 def separator_mask(attentions, tokens):
     here = torch.tensor([token == "[SEP]" for token in tokens])
     word = torch.tensor([token not in ("[CLS]", "[SEP]") for token in tokens])
@@ -50,6 +60,7 @@ def share_of(attentions, tokens, places):
 
 right(
     "separator_share",
+    separator_loops,
     separator_mask,
     separator_by_cell,
     lambda a, t: given(a, t).sum(-1).mean(-1),
@@ -75,6 +86,9 @@ wrong(
     other_tokens_counted=lambda a, t: share_of(a, t, [i for i, x in enumerate(t) if x in SPECIAL]),
     truth_used_as_place=lambda a, t: share_of(a, t, [1 if token == "[SEP]" else 0 for token in t]),
     neighbour_of_separator=lambda a, t: share_of(a, t, [place - 1 for place in at(t)]),
+    queries_for_keys=lambda a, t: separator_loops([w.mT for w in a], t),
+    mean_over_keys=lambda a, t: given(a, t).mean((-2, -1)),
+    query_axis_kept=lambda a, t: torch.cat(a)[..., at(t)].sum(-1),
     texts_as_numbers=lambda a, t: (torch.tensor(t) == "[SEP]").sum(),
     index_is_no_place=lambda a, t: t["[SEP]"],
 )
@@ -131,6 +145,8 @@ right(
     same_matrix,
     same_nan,
     same_minus_diagonal,
+    lambda a, t: (torch.cat(a) * same_table(t)).sum(-1)[..., same_table(t).sum(-1) > 0].mean(-1),
+    lambda a, t: same_loops(a, t).to(torch.float64),
     lambda a, t: to_others(a, t).sum(-2)[..., repeated(t)].mean(-1),  # "the same" holds both ways
     lambda a, t: torch.einsum("lhqk,qk->lh", torch.cat(a), same_table(t)) / sum(t.count(x) > 1 for x in t),
 )
@@ -153,18 +169,29 @@ def same_by(share_of_rows):
     return lambda attentions, tokens: share_of_rows(to_others(attentions, tokens)[:, :, repeated(tokens)])
 
 
+def same_of_what_leaves(attentions, tokens):
+    away = 1 - torch.cat(attentions).diagonal(dim1=-2, dim2=-1)
+    return (to_others(attentions, tokens).sum(-1) / away)[..., repeated(tokens)].mean(-1)
+
+
 wrong(
     "same_word_share",
     includes_itself=lambda a, t: (torch.cat(a) * same_table(t, True)).sum(-1)[..., repeated(t)].mean(-1),
     all_queries_counted=lambda a, t: torch.einsum("lhqk,qk->lh", torch.cat(a), same_table(t)) / len(t),
+    mean_over_keys=lambda a, t: torch.cat(a)[..., same_table(t) > 0].mean(-1),
     mean_over_words=mean_by_word,
     one_other_place_only=same_by(lambda rows: (rows * ((rows > 0).cumsum(-1) == 1)).sum(-1).mean(-1)),
     first_place_for_each=lambda a, t: (
         to_others(a, t)[:, :, [t.index(x) for x in t if t.count(x) > 1]].sum(-1).mean(-1)
     ),
     one_side_only=lambda a, t: to_others(a, t).triu().sum((-2, -1)) / repeated(t).sum(),
+    other_than_mean=same_by(lambda rows: rows.sum(-1).amax(-1)),
     neighbours_counted=lambda a, t: torch.cat(a).diagonal(-1, -2, -1).mean(-1),
+    query_axis_kept=lambda a, t: to_others(a, t).sum(-1),
+    ratio_to_the_rest=same_of_what_leaves,
     queries_left_out=same_by(lambda rows: rows.sum(-1)[..., :-1].mean(-1)),
+    largest_instead_of_sum=same_by(lambda rows: rows.amax(-1).mean(-1)),
+    sum_over_queries=lambda a, t: to_others(a, t).sum((-2, -1)),
 )
 
 # ---------------------------------------------------------------------------------- a head for every text
@@ -243,5 +270,7 @@ wrong(
     argmax_of_one_axis=lambda s, e: (worst(s, e).argmax(0)[0].item(), worst(s, e).argmax(1)[0].item()),
     counted_down_the_columns=lambda s, e: divmod(worst(s, e).T.flatten().argmax().item(), s.shape[2]),
     other_than_the_lowest=lambda s, e: argmax_2d((s - e[:, None, None]).median(0)[0]),
+    weakest_instead=lambda s, e: argmax_2d(-worst(s, e)),
+    flat_index=lambda s, e: worst(s, e).argmax(),
     not_whole_numbers=lambda s, e: worst(s, e).max(),
 )

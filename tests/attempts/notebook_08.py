@@ -49,6 +49,7 @@ right(
     lambda w: centred((w / w[:, :1]).log()),
     lambda w: centred(w.logit() + (1 - w).log()),
     lambda w: w.log() @ (torch.eye(w.shape[1]) - 1 / w.shape[1]).to(w),
+    lambda w: torch.stack([row.log() - row.log().mean() for row in w]),
 )
 peer("scores_from_weights", scores_by_ratios)
 fresh("scores_from_weights", *((made_numbers(*size, start=5).softmax(-1),) for size in ((5, 5), (2, 7))))
@@ -111,6 +112,14 @@ def left(query, keys, change=None, axis=0):
     return (scores / root(query)).softmax(axis)
 
 
+def without_deleted(query, keys, target):
+    rows = []
+    for d in range(len(query)):
+        rest = [other for other in range(len(query)) if other != d]
+        rows.append(torch.softmax(keys[:, rest] @ query[rest] / len(query) ** 0.5, 0))
+    return torch.stack(rows).T[target]
+
+
 def without_leads(query, keys, target):
     """The weight of the target from its differences to the other scores."""
     products = query * keys / root(query)
@@ -123,6 +132,7 @@ right(
     without_loops,
     without_in_query,
     without_by_eye,
+    without_deleted,
     without_leads,
     lambda q, k, t: left(q, k)[t],
     lambda q, k, t: ((torch.einsum("d,kd->k", q, k)[:, None] - q * k) / root(q)).log_softmax(0).exp()[t],
@@ -137,6 +147,11 @@ def taken_from_query(query, keys, target):
         query[left_out] = 0
         found[left_out] = (keys @ query / root(query)).softmax(0)[target]
     return found
+
+
+def by_powers(query, keys, target):
+    powers = (((keys @ query)[:, None] - query * keys) / root(query)).exp()
+    return powers[target] / powers.sum(0)
 
 
 wrong(
@@ -168,7 +183,10 @@ wrong(
     root_after_softmax=lambda q, k, t: ((k @ q)[:, None] - q * k).softmax(0)[t] / root(q),
     scaled_by_number_of_keys=lambda q, k, t: (((k @ q)[:, None] - q * k) / len(k) ** 0.5).softmax(0)[t],
     keys_alone=lambda q, k, t: ((k.sum(1)[:, None] - k) / root(q)).softmax(0)[t],
+    overflow_on_large_scores=by_powers,
     not_divided_by_sum=lambda q, k, t: ((k[t] @ q - q * k[t]) / root(q)).exp(),
+    each_score_alone=lambda q, k, t: ((k[t] @ q - q * k[t]) / root(q)).sigmoid(),
+    no_scaling=lambda q, k, t: ((k @ q)[:, None] - q * k).softmax(0)[t],
     axis_is_not_there=lambda q, k, t: (q @ k.T).sum(1)[t],
 )
 

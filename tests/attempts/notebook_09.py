@@ -51,6 +51,8 @@ wrong(
     start_only_in_first_row=lambda x, s: torch.cat([shift_copy(x[:1], s), x[1:].roll(1, dims=1)]),
     end_token_dropped=lambda x, s: F.pad(x, (1, -1), value=s).masked_fill(F.pad(x, (1, -1)) == 2, 0),
     one_number_everywhere=lambda x, s: torch.full_like(x, s),
+    changes_its_input=lambda x, s: x.copy_(shift_copy(x, s)),
+    not_whole_numbers=lambda x, s: F.pad(x, (1, -1), value=s).float(),
 )
 
 
@@ -137,6 +139,8 @@ wrong(
     one_too_many=greedy_with(more=1),
     limit_ignored=greedy_with(more=40),
     end_token_dropped=lambda f, s, e, n: [*filter(lambda token: token != e, greedy(f, s, e, n))],
+    one_thing_taken_for_many=lambda f, s, e, n: list([s]) + f([s])[-1].argmax().item(),
+    not_whole_numbers=lambda *given: [token / 2 for token in greedy(*given)],
 )
 
 
@@ -203,7 +207,13 @@ class CrossFramework(Cross):
         return output.transpose(0, 1), weights
 
 
-right("cross_attention", Cross, CrossFused, CrossEinsum, CrossLoops, CrossFramework)
+class CrossNoBias(Cross):
+    def __init__(self, hidden_size):
+        super().__init__(hidden_size)
+        self.query, self.key, self.value = (nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(3))
+
+
+right("cross_attention", Cross, CrossFused, CrossEinsum, CrossLoops, CrossFramework, CrossNoBias)
 right("cross_attention", cross(last=lambda self, output, weights, x: [output, weights]))
 peer(
     "cross_attention",
@@ -216,11 +226,28 @@ wrong(
     queries_from_encoder=cross(parts=lambda self, x, m: (self.query(m), self.key(m), self.value(m))),
     arguments_exchanged=cross(forward=lambda self, x, m: Cross.forward(self, m, x)),
     memory_ignored=cross(forward=lambda self, x, m: Cross.forward(self, x, x)),
+    query_unused=cross(parts=lambda self, x, m: (x, self.key(m), self.value(m))),
+    key_unused=cross(parts=lambda self, x, m: (self.query(x), m, self.value(m))),
+    value_unused=cross(parts=lambda self, x, m: (self.query(x), self.key(m), m)),
+    layers_unused=cross(parts=lambda self, x, m: (self.query(x), m, m)),
+    layers_mixed_up=cross(parts=lambda self, x, m: (self.query(x), self.value(m), self.key(m))),
+    overflow_on_large_scores=cross(weigh=lambda self, s: s.exp() / s.exp().sum(dim=2, keepdim=True)),
     keys_from_both=cross(parts=lambda self, x, m: Cross.parts(self, x, torch.hstack([x, m]))),
     residual_added=cross(last=lambda self, output, weights, x: x + output),
     part_of_memory=cross(forward=lambda self, x, m: Cross.forward(self, x, m[:, 1:])),
+    bias_forgotten=cross(parts=lambda self, x, m: (self.query(x), self.key(m), m @ self.value.weight.T)),
+    matrix_not_transposed=cross(
+        parts=lambda self, *x: [
+            y @ f.weight + f.bias for f, y in zip(self.children(), (*x, x[1]), strict=True)
+        ]
+    ),
     output_changed=cross(last=lambda self, output, weights, x: F.layer_norm(output, output.shape[-1:])),
     causal_mask_added=cross(
         weigh=lambda self, s: (s + torch.full_like(s, -math.inf).triu(diagonal=1)).softmax(-1)
     ),
+    weights_first=cross(last=lambda self, output, weights, x: (weights, output)),
+    softmax_over_queries=cross(weigh=lambda self, s: s.exp() / s.exp().sum(dim=1, keepdim=True)),
+    no_scaling=cross(scale=lambda self, query: 1),
+    scaled_twice=cross(weigh=lambda self, scores: scores.softmax(-1) / math.sqrt(self.query.out_features)),
+    value_ignored=cross(last=lambda self, output, weights, x: weights),
 )

@@ -71,6 +71,7 @@ wrong(
     other_diagonal=lambda w: w.masked_fill(torch.eye(*w.shape[:2]).bool()[..., None, None], -1).argmax(-2),
     diagonal_of_one_head=lambda w: w.argmax(-2).index_put([torch.tensor(0)] * 2, guesses_max(w)[0, 0]),
     one_diagonal_through_all=lambda w: w.clone().fill_diagonal_(0).argmax(-2),
+    changes_its_input=lambda w: (w.diagonal(dim1=-2, dim2=-1).fill_(-1), w.argmax(dim=-2))[1],
 )
 
 
@@ -139,7 +140,14 @@ wrong(
     share_of_other_heads=lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
     weakest_instead=best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
     divided_by_layers=lambda h, c: (*divmod(h[c].mean(0).argmax(), h.shape[1]), best_numpy(h, c)[2]),
+    flat_index=best_named(lambda layer, head, share, heads: (0, layer * heads + head, share)),
+    counted_from_one=best_named(lambda layer, head, share, heads: (layer + 1, head + 1, share)),
+    layer_and_head_swapped=best_named(lambda layer, head, share, heads: (head, layer, share)),
     parts_in_another_order=best_named(lambda layer, head, share, heads: (share, layer, head)),
+    one_number_twice=best_named(lambda layer, head, share, heads: (layer, layer, share)),
+    one_layer_only=best_by(lambda table: (len(table) - 1, table[-1].argmax())),
+    layer_and_head_apart=best_by(lambda table: (table.mean(1).argmax(), table.mean(0).argmax())),
+    second_best=best_by(lambda table: np.argwhere(table == np.sort(table, axis=None)[-2])[0]),
     share_as_percent=best_and(lambda hits, chooses: 100 * hits[~chooses].mean()),
     share_of_misses=best_and(lambda hits, chooses: (~hits[~chooses]).mean()),
     difference_of_halves=best_and(lambda hits, chooses: hits[~chooses].mean() - hits[chooses].mean()),

@@ -226,6 +226,7 @@ wrong(
     run_not_called=lambda model, heads, head_dim, run: run,
     layer_and_head_swapped=without_by(zero_columns, pick=lambda heads: [pair[::-1] for pair in heads]),
     parameters_replaced=without_new_parameters,
+    changes_its_input=lambda model, heads, *rest: (without_columns(model, heads, *rest), heads.pop())[0],
 )
 
 
@@ -299,7 +300,10 @@ wrong(
     no_norm=path(lambda a, norm, x, w: (a.query(x), a.key(x - w))),
     wrong_layer=path(lambda a, norm, x, w: (a.key(norm(x)), a.query(norm(x - w)))),
     mask_inverted=path(finish=lambda scores, later: scores.where(later, -math.inf).softmax(-1)),
+    no_softmax=path(finish=lambda s, later: s.masked_fill(later, 0.0)),
     no_mask=path(finish=lambda scores, later: scores.softmax(-1)),
+    scaled_by_hidden_size=path(scale=lambda d, size: size**-0.5),
+    view_without_transpose=path(split=lambda part, n: part.reshape(len(part), n, part.shape[1], -1)),
     mean_over_heads=lambda *inputs: path()(*inputs).mean(dim=1),
     half_cut=path(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x - w / 2)))),
     excludes_itself=path(finish=lambda scores, later: scores.softmax(-1).tril(-1)),
@@ -310,6 +314,14 @@ wrong(
     not_split=path(split=lambda part, heads: part[:, None]),
     mask_not_minus_infinity=path(finish=lambda scores, later: scores.tril().softmax(-1)),
     norm_twice=path(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(norm(x - w))))),
+    heads_interleaved=path(split=lambda part, heads: part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)),
     norm_for_one_only=path(lambda a, norm, x, w: (a.query(x), a.key(norm(x - w)))),
     scaled_by_num_heads=path(scale=lambda d, size: (size / d) ** -0.5),
+    softmax_over_batch=path(finish=lambda s, later: s.masked_fill(later, -math.inf).softmax(1)),
+    matrix_not_transposed=path(
+        lambda a, norm, x, w: [norm(y) @ of.weight + of.bias for of, y in ((a.query, x), (a.key, x - w))]
+    ),
+    bias_forgotten=path(
+        lambda a, norm, x, w: [F.linear(norm(y), of.weight) for of, y in ((a.query, x), (a.key, x - w))]
+    ),
 )
