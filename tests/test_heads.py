@@ -226,10 +226,9 @@ def test_pronouns_by_hand(bert):
         for place, tree in enumerate([far] * 20 + [near] * 10)
     ]
     puppet = Puppet(bert[0], sentences, [(1, 0, DEPENDENT, "link")])
-    table = score_pronouns(puppet, bert[0], sentences).set_index("rule")
+    table = score_pronouns(room.measure_pronouns(puppet, bert[0], sentences)).set_index("rule")
     assert list(table.index) == ["best head", "nearest noun", "first noun", "chance"]
-    best = table.loc["best head", ["best", "layer", "head", "accuracy", "near", "far"]]
-    assert best.tolist() == ["L1H0", 1, 0, 1, 1, 1]
+    assert table.loc["best head", ["best", "accuracy", "near", "far"]].tolist() == ["L1H0", 1, 1, 1]
     assert table.loc["nearest noun", ["near", "far"]].tolist() == [1, 0]
     assert table.loc["first noun", ["near", "far"]].tolist() == [0, 1]
     assert table.loc["chance", "accuracy"] == 0.5 and (table["pairs"] == 15).all()
@@ -244,7 +243,7 @@ def test_pronouns_of_one_pattern_that_fits_are_refused(bert):
     long = sentence("Tom met Ann when she came" + home, [*fits.heads, *[1] * 60], upos=upos + home, she=2)
     long.relations[0] = "nsubj"
     with pytest.raises(ValueError, match="one pattern"):
-        score_pronouns(Puppet(bert[0], [fits]), bert[0], [fits, long])
+        score_pronouns(room.measure_pronouns(Puppet(bert[0], [fits]), bert[0], [fits, long]))
 
 
 def test_pronouns_count_only_with_a_choice_and_a_right_candidate():
@@ -331,14 +330,14 @@ def by_default(model):
 
 
 REFUSED = [
-    ("NaN, pronouns", lambda t, m: score_pronouns(changed(m, put_nan), t, [SHE] * 4), ValueError, "NaN"),
+    ("NaN", lambda t, m: room.measure_pronouns(changed(m, put_nan), t, [SHE] * 4), ValueError, "NaN"),
     ("no weights", lambda t, m: measure(changed(m, by_default), t), ValueError, '="eager"'),
     ("train mode", lambda t, m: measure(SimpleNamespace(training=True), t), ValueError, r"model\.eval\(\)"),
     ("no fast tokenizer", lambda t, m: measure(m, object()), TypeError, "AutoTokenizer"),
     ("no link", lambda t, m: measure_links(m, t, [sentence("dog", [-1])]), ValueError, "no link"),
     ("no seed", lambda t, m: room.score_heads(m, t, [A_DOG], seed="a"), TypeError, "seed is 'a'"),
-    ("seed below 0", lambda t, m: score_pronouns(m, t, [A_DOG], seed=-1), ValueError, "seed is -1"),
-    ("no pronouns", lambda t, m: score_pronouns(m, t, [A_DOG] * 5), ValueError, "Antecedent=ID"),
+    ("seed below 0", lambda t, m: score_pronouns(None, seed=-1), ValueError, "seed is -1"),
+    ("no pronouns", lambda t, m: room.measure_pronouns(m, t, [A_DOG] * 5), ValueError, "Antecedent=ID"),
     ("no such layer", lambda t, m: remove(m, [(6, 0)]), ValueError, r"\(6, 0\).* 0 to 5, .* 0 to 11"),
     ("no such head", lambda t, m: remove(m, [(0, 12)]), ValueError, r"\(0, 12\)"),
     ("one pair", lambda t, m: remove(m, (2, 0)), TypeError, r"\(2, 0\).*\[\(2, 0\)\]"),

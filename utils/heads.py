@@ -4,6 +4,7 @@ The measure is that of Clark et al. 2019 (https://arxiv.org/abs/1906.04341): eac
 grammatical head is the other word with the strongest attention. The share of right guesses is its accuracy.
 """
 
+import functools
 import os
 from contextlib import contextmanager
 from copy import deepcopy
@@ -47,8 +48,8 @@ def merge_pieces(attn_weights, word_of_token, num_words):
 def word_attention(model, tokenizer, sentences):
     """Run the model over sentences of similar length, batch by batch, with a progress bar.
 
-    Yields the places of a batch's sentences, and for each layer the attention between their words, (batch,
-    heads, words, words). Sentences that do not fit into the model are skipped, and their number is printed.
+    Yields the places of a batch's sentences, and the attention between their words, (layers, batch, heads,
+    words, words). Sentences that do not fit into the model are skipped, and their number is printed.
     Raises `TypeError` or `ValueError` if the model or the tokenizer cannot be measured.
     """
     encoded = _encode(model, tokenizer, sentences)
@@ -92,7 +93,7 @@ def _encode(model, tokenizer, sentences):
 
 
 def _attend(model, tokenizer, batch):
-    """Return the attention between the words of a batch: for each layer (batch, heads, words, words)."""
+    """Return the attention between the words of a batch, (layers, batch, heads, words, words)."""
     inputs = tokenizer.pad({"input_ids": [ids for _, ids, _ in batch]}, return_tensors="pt")
     attentions = model(**inputs.to(model.device), output_attentions=True).attentions
     if not attentions or attentions[0] is None:
@@ -101,7 +102,8 @@ def _attend(model, tokenizer, batch):
     words = [torch.tensor(words) for _, _, words in batch]
     word_of_token = pad_sequence(words, batch_first=True, padding_value=-1)  # (batch, tokens)
     num_words = word_of_token.max().item() + 1
-    return [merge_pieces(layer, word_of_token.to(layer.device), num_words).cpu() for layer in attentions]
+    places = word_of_token.to(attentions[0].device)
+    return torch.stack([merge_pieces(layer, places, num_words).cpu() for layer in attentions])
 
 
 # -------------------------------------------------------------------------------------------------- the links
@@ -131,10 +133,10 @@ def measure_links(model, tokenizer, treebank=TREEBANK):
     """
     sentences, found = as_sentences(treebank), []
     patterns = patterns_of(sentences)
-    for places, layers in word_attention(model, tokenizer, sentences):
+    for places, attended in word_attention(model, tokenizer, sentences):
         for row, place in enumerate(places):
             heads, relations = sentences[place].heads, sentences[place].relations
-            hits = torch.stack([_hits(layer[row], heads) for layer in layers], dim=1).numpy()
+            hits = _hits(attended[:, row], heads).numpy()
             found += [
                 (relation, place, patterns[place], head - word, hits[..., word])
                 for word, (head, relation) in enumerate(zip(heads, relations, strict=True))
@@ -147,14 +149,14 @@ def measure_links(model, tokenizer, treebank=TREEBANK):
 
 
 def _hits(weights, heads):
-    """Return whether each guess of one layer is right, (directions, heads, words).
+    """Return whether each guess is right, (directions, layers, heads, words).
 
-    weights: (heads, words, words), of a sentence and perhaps its pads. heads: the place of each word's head.
+    weights: (layers, heads, words, words), perhaps with pads. heads: the place of each word's head.
     """
     count = len(heads)
     itself = torch.eye(count, dtype=torch.bool)
-    weights = weights[:, :count, :count].masked_fill(itself, -1)  # (heads, words, words)
-    both = torch.stack([weights, weights.transpose(1, 2)])  # (directions, heads, word, candidate)
+    weights = weights[..., :count, :count].masked_fill(itself, -1)  # (layers, heads, words, words)
+    both = torch.stack([weights, weights.mT])  # (directions, layers, heads, word, candidate)
     return both.argmax(dim=-1) == torch.tensor(heads)
 
 
@@ -277,9 +279,15 @@ def bootstrap_interval(values, group, seed=0):
     """
     _, group = np.unique(group, return_inverse=True)
     summed, total = np.bincount(group, weights=values), np.bincount(group)  # each (groups,)
-    drawn = np.random.default_rng(seed).integers(len(total), size=(RESAMPLES, len(total)))
-    low, high = np.quantile(summed[drawn].sum(axis=1) / total[drawn].sum(axis=1), [0.025, 0.975])
-    return float(low), float(high)
+    counts = _draw(len(total), seed)
+    return tuple(np.quantile(counts @ summed / (counts @ total), [0.025, 0.975]).tolist())
+
+
+@functools.lru_cache(maxsize=4)  # one relation asks for the same draws again and again
+def _draw(groups, seed):
+    """Return how often each group is drawn, (draws, groups), when as many are drawn with replacement."""
+    drawn = np.random.default_rng(seed).integers(groups, size=(RESAMPLES, groups))
+    return np.array([np.bincount(row, minlength=groups) for row in drawn], dtype=float)
 
 
 def share_interval(hits, group, seed=0):
@@ -317,67 +325,59 @@ def accuracy_of_heads(links, relation):
 # ----------------------------------------------------------------------------------------------- the pronouns
 
 
-def score_pronouns(model, tokenizer, treebank=TREEBANK, seed=0):
-    """Return how often the best head leads from a pronoun to the noun it stands for, beside simpler rules.
+class Pronouns(NamedTuple):
+    """Every pronoun that has a choice of nouns and a right one, and what led to it."""
 
-    Candidates are the nouns and names (UPOS NOUN and PROPN) before the pronoun. The guess of a head is the
-    candidate that the pronoun attends to most. Pronouns count if they have Antecedent=ID in the last column
-    of the treebank, and two candidates or more, one of which is right. The head is chosen on one half of the
-    patterns, all rules are scored on the other half.
+    pattern: np.ndarray  # (pronouns,), the number of its sentence's pattern
+    rules: pd.DataFrame  # a column for each rule without a model: 0, 1, or its chance where it draws
+    hits: np.ndarray  # (pronouns, layers, heads), bool
 
-    Columns: rule; best, layer, head as in `score_links`; pairs; accuracy; low, high: its 95 % interval; near:
-    accuracy where the nearest candidate is right; far: accuracy where it is not. Raises `ValueError` if
-    sentences of fewer than two patterns with such pronouns fit into the model, else as `score_heads`.
+
+def measure_pronouns(model, tokenizer, treebank=TREEBANK):
+    """Let each head guess which noun a pronoun stands for: the candidate that the pronoun attends to most.
+
+    Candidates are the nouns and names (UPOS NOUN and PROPN) before the pronoun. Pronouns count if they have
+    Antecedent=ID in the last column of the treebank, and two candidates or more, one of which is right.
+    Returns `Pronouns`. Raises what `measure_links` does, and `ValueError` without such pronouns.
     """
-    require_size("seed", seed, smallest=0)
     sentences = [sentence for sentence in as_sentences(treebank) if any(_pronouns(sentence))]
     if not sentences:
-        raise ValueError(
-            "The treebank holds no pronouns to choose for. Mark them in its last column, as Antecedent=ID."
-        )
-    patterns, guesses, hits = _measure_pronouns(model, tokenizer, sentences)
-    chooses = choosing_half(patterns, seed)
-    if not chooses.any():
-        raise ValueError(
-            "Pronouns of one pattern alone were measured, which cannot be halved. Give more sentences."
-        )
-    layer, head, _ = best_head(hits[chooses])
-    names = {"best": head_name(layer, head), "layer": layer, "head": head}
-    guesses.insert(0, "best head", hits[:, layer, head].astype(float))
-    near, rows = guesses["nearest noun"][~chooses] == 1, []
-    for rule, scored in guesses[~chooses].items():
-        low, high = share_interval(scored, patterns[~chooses], seed)
-        rows.append(
-            {
-                "rule": rule,
-                **(names if rule == "best head" else dict.fromkeys(names, "")),
-                "pairs": len(scored),
-                "accuracy": scored.mean(),
-                "low": low,
-                "high": high,
-                "near": scored[near].mean(),
-                "far": scored[~near].mean(),
-            }
-        )
-    return pd.DataFrame(rows).round(3)
-
-
-def _measure_pronouns(model, tokenizer, sentences):
-    """Return the pattern of each pronoun's sentence, how right each rule is (a table), and each head.
-
-    The heads: (pronouns, layers, heads), bool. A rule is right by 0 or 1, or by its chance where it draws.
-    """
+        raise ValueError("The treebank marks no pronouns. Mark them in its last column, as Antecedent=ID.")
     found, patterns = [], patterns_of(sentences)
-    for places, layers in word_attention(model, tokenizer, sentences):
+    for places, attended in word_attention(model, tokenizer, sentences):
         for row, place in enumerate(places):
             for word, antecedent, candidates in _pronouns(sentences[place]):
-                weights = torch.stack([layer[row, :, word, candidates] for layer in layers])
+                weights = attended[:, row, :, word, candidates]  # (layers, heads, candidates)
                 hits = weights.argmax(dim=-1) == candidates.index(antecedent)  # (layers, heads)
                 rules = candidates[-1] == antecedent, candidates[0] == antecedent, 1 / len(candidates)
                 found.append((place, rules, hits.numpy()))
     found.sort(key=lambda pronoun: pronoun[0])
     places, rules, hits = (np.array(column) for column in zip(*found, strict=True))
-    return patterns[places], pd.DataFrame(rules, columns=["nearest noun", "first noun", "chance"]), hits
+    rules = pd.DataFrame(rules, columns=["nearest noun", "first noun", "chance"])
+    return Pronouns(patterns[places], rules, hits)
+
+
+def score_pronouns(pronouns, seed=0):
+    """Return how often the best head leads from a pronoun to the noun it stands for, beside simpler rules.
+
+    pronouns: what `measure_pronouns` returns. The head is chosen on one half of the patterns, all rules are
+    scored on the other half. Columns: rule; best: the head's name; pairs; accuracy; low, high: its 95 %
+    interval; near: accuracy where the nearest candidate is right; far: where it is not.
+    Raises `ValueError` if there are fewer than two patterns, `TypeError` or `ValueError` for a wrong seed.
+    """
+    require_size("seed", seed, smallest=0)
+    patterns, hits, chooses = pronouns.pattern, pronouns.hits, choosing_half(pronouns.pattern, seed)
+    if not chooses.any():
+        raise ValueError("All pronouns are of one pattern, which cannot be halved. Give more sentences.")
+    layer, head, _ = best_head(hits[chooses])
+    rules = {"best head": hits[:, layer, head].astype(float)} | dict(pronouns.rules)
+    near, rows = rules["nearest noun"][~chooses] == 1, []
+    for rule, right in rules.items():
+        scored, best = np.asarray(right)[~chooses], head_name(layer, head) if rule == "best head" else ""
+        of_all = len(scored), scored.mean(), *share_interval(scored, patterns[~chooses], seed)
+        rows.append([rule, best, *of_all, scored[near].mean(), scored[~near].mean()])
+    columns = ["rule", "best", "pairs", "accuracy", "low", "high", "near", "far"]
+    return pd.DataFrame(rows, columns=columns).round(3)
 
 
 def _pronouns(sentence):
