@@ -147,7 +147,7 @@ def train(model, pairs, steps=500, batch_size=64, learning_rate=5e-3, seed=0):
     require_training(pairs, steps, batch_size)
     torch.manual_seed(seed)  # for dropout
     rng = random.Random(seed)  # for the batches
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)  # all weights in one call
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps)
     losses, bar = [], tqdm(range(steps), "training", disable=os.environ.get("COURSE_STATIC_VIEWS") == "1")
     model.train()

@@ -16,13 +16,15 @@ CELLS = ["imports", "make-task", "loss-defined", "config", "model", "scores", "r
 CELLS += ["cut-paths", "tests", "shifted"]
 
 EVERY = 50  # steps between two stored losses
-NONE = (0.0, 0.0, 0.0)
+GRADED, NONE = (2.0, 1.0, 0.2), (0.0, 0.0, 0.0)
 TRAININGS = {  # name: positions, steps, weight decay of attentions, of embeddings and norms, of logits
-    "graded": ("learned", 900, (2.0, 1.0, 0.2)),
-    "graded, 300 steps": ("learned", 300, (2.0, 1.0, 0.2)),
+    "graded": ("learned", 900, GRADED),
+    "graded, 300 steps": ("learned", 300, GRADED),
     "even": ("learned", 900, (1.0, 1.0, 1.0)),
     **{f"{name}, no decay": (name, 1000, NONE) for name in ("learned", "sinusoidal", "relative", "rotary")},
     "None, no decay": (None, 3000, NONE),
+    "one layer, graded": ("learned", 900, GRADED),
+    "one layer, no decay": ("learned", 900, NONE),
 }
 SEEDS = range(10)
 
@@ -41,13 +43,15 @@ def definitions(notebook=NOTEBOOK, cells=CELLS) -> dict:
 def run(notebook: dict, training: str, seed: int, steps: int | None = None) -> dict:
     """Train one model, or only its first steps, and return what is stored of it."""
     positions, planned, decay = TRAININGS[training]
-    model, seen = notebook["train_to_copy"](positions, steps or planned, seed, decay, EVERY)
+    num_layers = 1 if training.startswith("one layer") else 2
+    model, seen = notebook["train_to_copy"](positions, steps or planned, seed, decay, EVERY, num_layers)
+    found = {"loss": [moment.loss for moment in seen], "accuracy": notebook["measure"](model)}
+    if num_layers == 1:  # nothing to cut
+        return {"training": training, "seed": seed} | rounded(found)
     helper, inductor = (divmod(table.argmax().item(), 4) for table in (seen[-1].previous, seen[-1].induction))
     rows = seen[-1].weights[helper].diagonal(offset=-1)  # the weight of each row on its left neighbour
     measure, tests = notebook["measure"], notebook["tests"]
-    found = {
-        "loss": [moment.loss for moment in seen],
-        "accuracy": measure(model),
+    found |= {
         "without": list(notebook["accuracy_without_each"](model).values()),
         "left": [rows[:15].mean().item(), rows[16:].mean().item()],
         "cut": notebook["cut_paths"](model, helper, inductor) if (helper[0], inductor[0]) == (0, 1) else None,
