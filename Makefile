@@ -83,7 +83,7 @@ timings: dev-environment ## measure times and memory of notebook 11 again (wants
 writer-costs: dev-environment ## measure for notebook 13 what a second rounding costs and what a cache saves: two minutes
 	PYTHONPATH=.ci $(IN_VENV) .ci/data/writer_costs.py
 
-more-texts: dev-environment ## run what notebook 14 shows on more texts and prompts and store it: six minutes
+more-texts: dev-environment ## run what notebooks 14 and 15 show on more texts and store it: six minutes
 	PYTHONPATH=.ci $(IN_VENV) .ci/data/more_texts.py
 
 site-environment: dev-environment ## install what the web pages need besides

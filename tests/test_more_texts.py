@@ -1,4 +1,4 @@
-"""The stored results of notebook 14's larger runs are those of its own definitions."""
+"""The stored results of the larger runs of notebooks 14 and 15 are those of their own definitions."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 import more_texts
 
 STORED = json.loads(more_texts.STORED.read_text(encoding="utf-8"))
+STORED_15 = json.loads(more_texts.STORED_15.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -15,16 +16,21 @@ def notebook():
 
 
 def test_everything_is_stored():
+    assert all(len(of_texts) == 12 for both in STORED["hidden"].values() for of_texts in both)
     assert all(len(loss) == 12 for loss in STORED["windows"].values())
     assert all(len(shares) == 24 for shares in STORED["copying"].values())
     removed = [run for runs in STORED["names"]["removed"].values() for run in runs.values()]
     assert all(len(run["difference"]) == 50 for run in removed)
     assert all(len(means) == more_texts.DRAWS for means in STORED["names"]["random"].values())
+    assert len(STORED_15["lines"]) == len(STORED_15["heads"]) == 83
 
 
 @pytest.mark.slow
 def test_a_part_of_each_run_is_as_stored(notebook):
     """Fewer texts, sequences and prompts: the first ones are the same, or it comes near the stored mean."""
+    for name, made in more_texts.hidden(notebook, slice(1, 2)).items():
+        kept = [of_texts[1] for of_texts in STORED["hidden"][name]]
+        assert [value for (value,) in made] == pytest.approx(kept, abs=0.01), name
     for name, loss in more_texts.windows(notebook, slice(1, 2)).items():
         assert loss[0] == pytest.approx(STORED["windows"][name][1], abs=0.02)
     made = more_texts.copying(notebook, count=4, draws=1)
@@ -34,3 +40,15 @@ def test_a_part_of_each_run_is_as_stored(notebook):
     for name, runs in made.items():
         kept = STORED["names"]["removed"][name]["mean"]["difference"][:8]
         assert runs["mean"]["difference"] == pytest.approx(kept, abs=0.05), name
+
+
+@pytest.mark.slow
+def test_texts_of_15_are_as_stored():
+    """The last ones, which the notebook does not run again."""
+    made = more_texts.explained(
+        more_texts.definitions(more_texts.NOTEBOOK_15, more_texts.CELLS_15), slice(-4, None)
+    )
+    for lines, kept in zip(made["lines"], STORED_15["lines"][-4:], strict=True):
+        assert lines == pytest.approx(kept, abs=0.01)
+    for heads, kept in zip(made["heads"], STORED_15["heads"][-4:], strict=True):
+        assert heads == pytest.approx(kept, abs=0.01)

@@ -49,6 +49,17 @@ def test_losses_and_runs_in_two_parts_are_those_of_the_model():
     whole = MODEL(IDS)
     expected = F.cross_entropy(whole.logits[:, :-1].mT, IDS[:, 1:], reduction="none")
     assert torch.allclose(probes.losses(MODEL, IDS), expected)
+    seen = probes.watched(MODEL, IDS)
+    assert torch.allclose(probes.losses(MODEL, IDS, 3, seen.hidden_states[-1]), expected[:, 3:])
+    for ours, theirs in (
+        (seen.hidden_states[:-1], whole.hidden_states[:-1]),
+        (seen.attentions, whole.attentions),
+    ):
+        assert torch.equal(torch.stack(ours), torch.stack(theirs))
+    later = probes.watched(MODEL, IDS[:, 4:], probes.watched(MODEL, IDS[:, :4]).past)
+    assert torch.allclose(later.hidden_states[-1], seen.hidden_states[-1][:, 4:], atol=1e-6)
+    for ours, theirs in zip(seen.past + later.past, whole.past * 2, strict=True):
+        assert torch.allclose(torch.stack(ours), torch.stack(theirs), atol=1e-6)
     state = probes.run_blocks(MODEL, MODEL.embeddings(IDS), 0, 2)
     assert torch.allclose(state, whole.hidden_states[2])
     assert torch.allclose(MODEL.norm(probes.run_blocks(MODEL, state, 2)), whole.hidden_states[-1])
@@ -61,13 +72,13 @@ def test_a_removed_head_is_as_if_no_weight_read_it_and_comes_back():
     with probes.heads_removed(MODEL, heads):
         assert torch.allclose(MODEL(IDS).logits, other(IDS).logits)
     assert torch.equal(MODEL(IDS).logits, before)
-    means = probes.head_means(MODEL, IDS, torch.tensor([6, 2]))
-    with probes.heads_removed(MODEL, [(1, 2)], means), probes.heads_heard(MODEL) as removed:
-        MODEL(IDS)
     with probes.heads_heard(MODEL) as heard:
         MODEL(IDS)
+    means = probes.head_means(probes.watched(MODEL, IDS).heard, torch.tensor([6, 2]))
+    with probes.heads_removed(MODEL, [(1, 2)], means):
+        removed = probes.watched(MODEL, IDS).heard
     assert torch.allclose(removed[1][0, 0, 2], (heard[1][0, 6, 2] + heard[1][1, 2, 2]) / 2)
-    assert torch.allclose(probes.head_means(MODEL, IDS)[0], heard[0].mean(dim=(0, 1)))
+    assert torch.allclose(probes.head_means(heard)[0], heard[0].mean(dim=(0, 1)))
 
 
 def test_a_cut_path_changes_what_is_named_and_nothing_else():
@@ -89,12 +100,27 @@ def test_heads_feed_forwards_and_embedding_sum_to_the_logit_difference(tokenizer
     prompts = prompts._replace(input_ids=prompts.input_ids % 40, right=rows, wrong=rows + 9)
     hooks = [b.feed_forward.register_forward_hook(lambda m, a, out: fed.append(out)) for b in MODEL.blocks]
     with probes.hooked(hooks):
-        state = probes.run_blocks(MODEL, embedded := MODEL.embeddings(prompts.input_ids))
+        seen = probes.watched(MODEL, prompts.input_ids)
+    embedded, state = seen.hidden_states[0], seen.hidden_states[-1]
     rest, end = (sum(fed) + embedded)[rows, prompts.last], state[rows, prompts.last]
     normed = rest / torch.sqrt(end.square().mean(dim=-1, keepdim=True) + MODEL.norm.eps) * MODEL.norm.weight
     by_rest = probes.logit_difference(normed @ MODEL.output.weight.T, prompts)
     whole = probes.logit_difference(probes.name_logits(MODEL, state, prompts), prompts)
-    assert torch.allclose(probes.contributions(MODEL, prompts).sum(dim=(1, 2)) + by_rest, whole)
+    assert torch.allclose(probes.contributions(MODEL, prompts, seen).sum(dim=(1, 2)) + by_rest, whole)
+
+
+def test_last_tokens_are_those_of_the_whole_prompts(tokenizer):
+    prompts = probes.name_prompts(tokenizer, 8, seed=1)
+    prompts, rows = prompts._replace(input_ids=prompts.input_ids % 40), torch.arange(32)
+    whole, parts = probes.watched(MODEL, prompts.input_ids), probes.last_tokens(MODEL, prompts)
+    order = torch.cat([torch.where(prompts.last == last)[0] for last in prompts.last.unique()])
+    assert len(parts) > 1 and torch.equal(torch.cat([part.right for part in parts]), prompts.right[order])
+    for name, every in (("states", whole.hidden_states), ("put_out", whole.heard)):
+        for layer, expected in enumerate(every):
+            found = torch.cat([getattr(part, name)[layer][:, 0] for part in parts])
+            assert torch.allclose(found, expected[rows, prompts.last][order], atol=1e-6)
+    look = torch.stack([each[rows, :, prompts.last, prompts.right_at] for each in whole.attentions], dim=1)
+    assert torch.allclose(torch.cat([part.look for part in parts]), look[order], atol=1e-6)
 
 
 test_refused = refusals(

@@ -1,7 +1,8 @@
-"""Probes into the model that writes: texts to try it on, heads taken out, one path cut, and what a head says.
+"""Probes into the model that writes: texts to try it on, heads taken out, a path cut, what a head says.
 
-The texts: `read_prose`, `repeated_tokens` and `name_prompts`. What is done to a `Llama`: `heads_heard`,
-`heads_removed`, `path_cut`. What is measured: `losses`, `logit_difference`, `contributions`.
+The texts: `read_prose`, `repeated_tokens` and `name_prompts`. What is seen on the way: `watched`. What is
+done to a `Llama`: `heads_heard`, `heads_removed`, `path_cut`. What is measured: `losses`,
+`logit_difference`, `contributions`. Last tokens that can be run again: `last_tokens`.
 """
 
 import itertools
@@ -97,14 +98,6 @@ def name_prompts(tokenizer, groups, seed):
 
 
 @torch.no_grad()
-def losses(model, input_ids):
-    """Return the loss of each token but the first, in nats, (batch, seq - 1). Text by text: less memory."""
-    logits = (model(row[None]).logits[0, :-1] for row in input_ids)
-    pairs = zip(logits, input_ids[:, 1:], strict=True)
-    return torch.stack([F.cross_entropy(*pair, reduction="none") for pair in pairs])
-
-
-@torch.no_grad()
 def run_blocks(model, hidden_state, first=0, end=None):
     """Return what the blocks from `first` to before `end` make of the hidden state that enters `first`.
 
@@ -116,13 +109,29 @@ def run_blocks(model, hidden_state, first=0, end=None):
 
 
 @torch.no_grad()
+def logits_of(model, hidden_state):
+    """Return the logits, (..., vocab_size), of what the last block puts out, (..., hidden_size)."""
+    return model.norm(hidden_state) @ (model.output or model.embeddings).weight.T
+
+
+@torch.no_grad()
+def losses(model, input_ids, first=0, hidden_state=None):
+    """Return the loss of each token behind place `first`, in nats, (batch, seq - 1 - first).
+
+    hidden_state: what the last block puts out, (batch, seq, hidden_size), where that is known already.
+    """
+    if hidden_state is None:
+        hidden_state = run_blocks(model, model.embeddings(input_ids))
+    rows = zip(hidden_state[:, first:-1], input_ids[:, first + 1 :], strict=True)  # one by one: less memory
+    return torch.stack([F.cross_entropy(logits_of(model, row), ids, reduction="none") for row, ids in rows])
+
+
 def name_logits(model, hidden_state, prompts):
     """Return the logits behind the last token of each prompt, (prompts, vocab_size).
 
     hidden_state: what the last block puts out, (prompts, seq, hidden_size), before the norm.
     """
-    last_state = hidden_state[torch.arange(len(prompts.last)), prompts.last]  # (prompts, hidden_size)
-    return model.norm(last_state) @ (model.output or model.embeddings).weight.T
+    return logits_of(model, hidden_state[torch.arange(len(prompts.last)), prompts.last])
 
 
 def logit_difference(logits, prompts):
@@ -160,14 +169,36 @@ def heads_heard(model):
         yield heard
 
 
+class Watched(NamedTuple):
+    """What a `Llama` computes on its way through texts of one length."""
+
+    hidden_states: list  # the embeddings, then what each block puts out: each (batch, new, hidden_size)
+    attentions: list  # the weights of each block: each (batch, heads, new, all so far)
+    past: list  # the keys and values of each block: each (batch, kv_heads, all so far, head_dim)
+    heard: list  # what the heads of each block put out, before they are mixed: (batch, new, heads, head_dim)
+
+
 @torch.no_grad()
-def head_means(model, input_ids, last=None):
+def watched(model, input_ids, past=None):
+    """Return a `Watched` of these tokens, (batch, new), behind those of `past`, as `Llama` takes it.
+
+    There are no logits: to compute them is a fifth of the work.
+    """
+    hidden_states, attentions, presents = [model.embeddings(input_ids)], [], []
+    with heads_heard(model) as heard:
+        for number, block in enumerate(model.blocks):
+            hidden_state, attn_weights, present = block(hidden_states[-1], past and past[number])
+            hidden_states.append(hidden_state)
+            attentions.append(attn_weights)
+            presents.append(present)
+    return Watched(hidden_states, attentions, presents, heard)
+
+
+def head_means(heard, last=None):
     """Return what each head puts out on average, (layers, heads, head_dim): to stand where it is taken out.
 
-    The mean is over all places of input_ids, (batch, seq), or over one place of each text, `last`, (batch,).
+    heard: as from `watched`. The mean is over all places, or over one place of each text, `last`, (batch,).
     """
-    with heads_heard(model) as heard:
-        run_blocks(model, model.embeddings(input_ids))
     if last is not None:
         heard = [found[torch.arange(len(last)), last, None] for found in heard]  # (batch, 1, heads, head_dim)
     return torch.stack([found.mean(dim=(0, 1)) for found in heard])
@@ -226,22 +257,47 @@ def path_cut(model, source, layers, into="key"):
 
 
 @torch.no_grad()
-def contributions(model, prompts):
+def contributions(model, prompts, seen):
     """Return what each head adds directly to the logit difference of each prompt, (prompts, layers, heads).
 
-    What a head writes into the last token goes through the last norm and the table of tokens. The norm's
-    divisor is taken as it is; so with what feed-forward networks and the embedding add, the parts sum to the
-    difference. What a head does by way of later layers is not in it.
+    seen: `watched(model, prompts.input_ids)`. What a head writes into the last token goes through the last
+    norm and the table of tokens. The norm's divisor is taken as it is; so with what feed-forward networks and
+    the embedding add, the parts sum to the difference. What a head does by way of later layers is not in it.
     """
     rows = torch.arange(len(prompts.last))
-    with heads_heard(model) as heard:
-        hidden_state = run_blocks(model, model.embeddings(prompts.input_ids))
-    last_state = hidden_state[rows, prompts.last]  # (prompts, hidden_size)
+    last_state = seen.hidden_states[-1][rows, prompts.last]  # (prompts, hidden_size)
     size = torch.sqrt(last_state.square().mean(dim=-1, keepdim=True) + model.norm.eps)
     table = (model.output or model.embeddings).weight * model.norm.weight  # (vocab_size, hidden_size)
     direction = (table[prompts.right] - table[prompts.wrong]) / size  # (prompts, hidden_size)
     parts = []
-    for block, found in zip(model.blocks, heard, strict=True):
+    for block, found in zip(model.blocks, seen.heard, strict=True):
         towards = (direction @ block.attention.output.weight).unflatten(-1, found.shape[2:])
         parts.append((found[rows, prompts.last] * towards).sum(dim=-1))  # (prompts, heads)
     return torch.stack(parts, dim=1)
+
+
+class LastToken:
+    """Name prompts of one length: all that is needed to run their last token again, from any layer.
+
+    `right`, `wrong` and `right_at` are those of `NamePrompts`, in its order. Before the last token: `past`,
+    the keys and values of each block. At the last token: `states`, what enters each block and leaves the
+    last, (rows, 1, hidden_size); `put_out`, of each block what its heads put out, (rows, 1, heads, head_dim);
+    and `look`, the weights on the right name, (rows, layers, heads).
+    """
+
+    def __init__(self, model, prompts, last):
+        rows = prompts.last == last
+        ids, self.right, self.wrong = prompts.input_ids[rows], prompts.right[rows], prompts.wrong[rows]
+        giver = (ids[::2] != ids[1::2]).any(dim=0).int().argmax()  # two in a row are the same up to here
+        past = watched(model, ids[::2, :giver]).past
+        past = [[each.repeat_interleave(2, dim=0) for each in both] for both in past]
+        self.past = watched(model, ids[:, giver:last], past).past
+        seen = watched(model, ids[:, last : last + 1], self.past)
+        self.states, self.put_out, self.right_at = seen.hidden_states, seen.heard, prompts.right_at[rows]
+        weights = torch.stack(seen.attentions, dim=1)[..., 0, :]  # (rows, layers, heads, last + 1)
+        self.look = weights[torch.arange(len(ids)), ..., self.right_at]
+
+
+def last_tokens(model, prompts):
+    """Return a `LastToken` for each length of the prompts, the shortest first."""
+    return [LastToken(model, prompts, last) for last in prompts.last.unique().tolist()]

@@ -1,7 +1,7 @@
-"""Runs what notebook 14 shows on more texts, sequences and prompts, and stores it: `make more-texts`.
+"""Runs what notebooks 14 and 15 show on more texts, sequences and prompts, and stores it: `make more-texts`.
 
-That takes about six minutes on one core and writes notebooks/14_more_texts.json, which the notebook
-reads. Every definition is the notebook's own: its cells named below are run.
+That takes about six minutes on one core and writes notebooks/14_more_texts.json and 15_more_texts.json, which
+the notebooks read. Every definition is the notebook's own: its cells named below are run.
 """
 
 import json
@@ -15,6 +15,16 @@ NOTEBOOK = course.NOTEBOOKS / "14_look_inside_a_model_that_writes.ipynb"
 CELLS = ["imports", "load", "watch", "seeing", "windows", "scores", "removed", "copying", "path"]
 CELLS += ["prompts", "contributions"]
 DRAWS = 20  # of heads at random
+STORED_15 = course.NOTEBOOKS / "15_more_texts.json"
+NOTEBOOK_15 = course.NOTEBOOKS / "15_ask_what_attention_explains.ipynb"
+CELLS_15 = ["imports", "load-bert", "00cd3327", "hide-words", "2a09eb7d"]
+
+
+def hidden(of: dict, texts=slice(None)) -> dict:
+    """Of each text the loss behind place 32 and the weight on token 1, for each token that is hidden."""
+    return {
+        name: of["read_with"](keep, of["prose"][texts, :96]).tolist() for name, keep in of["HIDDEN"].items()
+    }
 
 
 def windows(of: dict, texts=slice(None)) -> dict:
@@ -55,7 +65,7 @@ def names(of: dict, groups=50, draws=DRAWS) -> dict:
     model, best, direct = of["model"], of["best"], of["direct"]
     prompts = of["name_prompts"](of["tokenizer"], groups, seed=3)
     late = of["entering_late"](prompts)
-    means = of["head_means"](model, of["asked"].input_ids, of["asked"].last)
+    means = of["head_means"](of["seen"].heard, of["asked"].last)
 
     def without(heads, stand_in):
         with of["heads_removed"](model, heads, stand_in):
@@ -82,11 +92,18 @@ def names(of: dict, groups=50, draws=DRAWS) -> dict:
     return {"removed": removed, "random": found}
 
 
+def explained(of: dict, texts=slice(None)) -> dict:
+    """Of each text what foretells how far its vector moves without a word: four lines, and each head."""
+    lines, heads = zip(*map(of["correlations"], of["one_each"][texts]), strict=True)
+    return {"lines": list(lines), "heads": [of_heads.tolist() for of_heads in heads]}
+
+
 def main() -> None:
     of = definitions(NOTEBOOK, CELLS)
-    found = {"windows": windows(of), "copying": copying(of), "names": names(of)}
-    STORED.write_text(json.dumps(rounded(found), separators=(",", ":")) + "\n", encoding="utf-8")
-    print(f"wrote {STORED.name}: run that notebook again")
+    found = {made.__name__: made(of) for made in (hidden, windows, copying, names)}
+    for stored, made in ((STORED, found), (STORED_15, explained(definitions(NOTEBOOK_15, CELLS_15)))):
+        stored.write_text(json.dumps(rounded(made), separators=(",", ":")) + "\n", encoding="utf-8")
+        print(f"wrote {stored.name}: run that notebook again")
 
 
 if __name__ == "__main__":

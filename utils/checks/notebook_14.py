@@ -1,4 +1,4 @@
-"""The exercises of notebook 14: a window with sinks, contributions token by token, what is known beforehand."""
+"""The exercises of notebook 14: what is known beforehand, a window with sinks, contributions token by token."""
 
 import torch
 from torch import nn
@@ -6,6 +6,28 @@ from torch import nn
 from .answers import alone
 from .exercise import Exercise
 from .shared import made_numbers
+
+
+def known_beforehand(table, norm, input_ids, right, wrong):
+    last_state = norm(table[input_ids[:, -1]])  # (prompts, hidden_size)
+    logits = last_state @ table.T  # (prompts, vocab_size)
+    rows = torch.arange(len(right))
+    difference = logits[rows, right] - logits[rows, wrong]  # (prompts,)
+    return difference.mean()
+
+
+def prompt_trials():
+    trials = []
+    for start, (prompts, seq) in enumerate([(4, 5), (3, 3), (6, 4)]):
+        ids = torch.arange(prompts * seq).view(prompts, seq) * 7 % 12
+        right, wrong = torch.arange(prompts) * 5 % 12, (torch.arange(prompts) * 3 + 1) % 12
+        norm = nn.RMSNorm(6, eps=0.1).requires_grad_(False)
+        norm.weight.copy_(made_numbers(6, start=start))
+        trials.append((2 * made_numbers(12, 6, start=start), norm, ids, right, wrong))
+    return trials
+
+
+check_known_beforehand = Exercise(known_beforehand, prompt_trials, alone("mean"))
 
 
 def sink_mask(text, window, sinks):
@@ -44,25 +66,3 @@ def heads_trials():
 
 
 check_contributions_by_token = Exercise(contributions_by_token, heads_trials, alone("contributions"))
-
-
-def known_beforehand(table, norm, input_ids, right, wrong):
-    last_state = norm(table[input_ids[:, -1]])  # (prompts, hidden_size)
-    logits = last_state @ table.T  # (prompts, vocab_size)
-    rows = torch.arange(len(right))
-    difference = logits[rows, right] - logits[rows, wrong]  # (prompts,)
-    return difference.mean()
-
-
-def prompt_trials():
-    trials = []
-    for start, (prompts, seq) in enumerate([(4, 5), (3, 3), (6, 4)]):
-        ids = torch.arange(prompts * seq).view(prompts, seq) * 7 % 12
-        right, wrong = torch.arange(prompts) * 5 % 12, (torch.arange(prompts) * 3 + 1) % 12
-        norm = nn.RMSNorm(6, eps=0.1).requires_grad_(False)
-        norm.weight.copy_(made_numbers(6, start=start))
-        trials.append((2 * made_numbers(12, 6, start=start), norm, ids, right, wrong))
-    return trials
-
-
-check_known_beforehand = Exercise(known_beforehand, prompt_trials, alone("mean"))
