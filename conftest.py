@@ -18,8 +18,9 @@ import runner
 # twice.
 os.environ["COURSE_STATIC_VIEWS"] = "1"
 
-# The stored outputs are those of the course's own checkpoint, not of one that the learner has chosen.
+# The stored outputs are those of the course's own models, not of some that the learner has chosen.
 os.environ.pop("COURSE_CHECKPOINT", None)
+os.environ.pop("COURSE_WRITER", None)
 
 # The tests run in more processes than there are cores, so each process computes with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

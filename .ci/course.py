@@ -310,7 +310,8 @@ def main(arguments: list[str]) -> None:
                 sys.exit(f"There is no notebook {', '.join(unknown)}.")
             generate()
             os.environ["COURSE_STATIC_VIEWS"] = "1"  # stored views are pictures: no script, nothing to trust
-            os.environ.pop("COURSE_CHECKPOINT", None)  # stored numbers are those of the default model
+            for model in ("COURSE_CHECKPOINT", "COURSE_WRITER"):  # stored numbers are the default models'
+                os.environ.pop(model, None)
             for path in paths():
                 if not names or path.name[:2] in names:
                     print(f"running {path.name}", flush=True)

@@ -2,13 +2,19 @@
 
 import re
 import struct
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import models
+from tokenizers.pre_tokenizers import ByteLevel
 
 import course
+import writer_costs
+from longer_runs import definitions
 from utils import gguf
 from utils.gguf import make_tokenizer, packaged_file, read_gguf, unpack_q4_1, unpack_q8_0
 from utils.models import CheckpointError
@@ -56,6 +62,21 @@ def test_tokenizer_is_that_of_transformers(whole):
     for text in texts:
         assert ours.encode(text).ids == theirs.encode(text).ids, text
         assert ours.decode(ours.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_each_merge_learned_joins_the_most_frequent_pair():
+    """Counted on what the library's class makes of the text with the merges so far."""
+    taught = definitions(writer_costs.NOTEBOOK, ["learn-merges"])
+    merges = taught["learn_merges"](taught["text"], 20)
+    words = [word for word, _ in ByteLevel(add_prefix_space=False).pre_tokenize_str(taught["text"])]
+    tokens = sorted(set("".join(words))) + ["".join(pair) for pair in merges]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    for done, pair in enumerate(merges):
+        library = models.BPE(vocabulary, merges[:done])
+        cut = [[token.value for token in library.tokenize(word)] for word in words]
+        pairs = Counter(pair for pieces in cut for pair in pairwise(pieces))
+        assert pairs[pair] == max(pairs.values()) > 1
+    assert merges[:3] == [("a", "t"), ("t", "h"), ("th", "e")]
 
 
 def test_blocks_by_hand():

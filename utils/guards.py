@@ -298,7 +298,7 @@ def require_weights(weights, encoder, kind="BertModel"):
                 name for name, weight in weights.items() if weight.shape != wanted[name].shape
             ],
             "Weights of the model hold NaN or infinity": [
-                name for name, weight in weights.items() if not weight.isfinite().all()
+                name for name, weight in weights.items() if not torch.stack(weight.aminmax()).isfinite().all()
             ],
         }
     if found := [f"{problem}: {', '.join(sorted(names))}." for problem, names in problems.items() if names]:

@@ -34,7 +34,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, hidden_state):
         mean_square = hidden_state.square().mean(dim=-1, keepdim=True)  # (..., 1)
-        return hidden_state / torch.sqrt(mean_square + self.eps) * self.weight
+        return hidden_state * torch.rsqrt(mean_square + self.eps) * self.weight
 
 
 class SwiGLU(nn.Module):
