@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import functools
 import random
 import sys
 from pathlib import Path
@@ -61,9 +62,8 @@ def places(tree, attempt):
         if code is None and isinstance(node, ast.ClassDef):
             found = node.name == getattr(attempt, "__name__", None)
         else:
-            found = (
-                code and isinstance(node, ast.FunctionDef | ast.Lambda) and node.lineno == code.co_firstlineno
-            )
+            found = isinstance(node, ast.FunctionDef | ast.Lambda) and code
+            found = found and node.lineno == code.co_firstlineno
         if not found:
             continue
         for function in ast.walk(node):
@@ -74,14 +74,14 @@ def places(tree, attempt):
         return
 
 
-def run(tree, exercise, place, name):
-    """Return an attempt of a file with this syntax tree, by its name or its place among the right ones."""
+def run(module, steps, exercise, place, name):
+    """Return an attempt that these statements of a file define, by its name or its place among the right."""
     kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
     for table, _ in kept:
         table.clear()
     try:
-        names = {"__name__": "attempts.mutated", "__package__": "attempts"}
-        exec(compile(ast.fix_missing_locations(tree), "<mutant>", "exec"), names)
+        names = vars(module) | {"__name__": "attempts.mutated"}
+        exec(compile(ast.fix_missing_locations(ast.Module(steps, [])), "<mutant>", "exec"), names)
         return names[name] if name in names else tables.RIGHT[exercise][place]
     finally:
         for table, before in kept:
@@ -89,20 +89,32 @@ def run(tree, exercise, place, name):
             table.update(before)
 
 
+@functools.cache
+def numbered(file):
+    """Return the syntax tree of a file, whose nodes know their numbers."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    for number, node in enumerate(ast.walk(tree)):
+        node.number = number
+    return tree
+
+
 def mutants(exercise, count=None):
     """Yield (text, attempt): mutants of the right attempts at an exercise; so many of each, or all."""
     for place, attempt in enumerate(tables.RIGHT[exercise]):
-        module = sys.modules.get(getattr(attempt, "__module__", None))
+        module, name = (getattr(attempt, key, None) for key in ("__module__", "__name__"))
+        module = sys.modules.get(module)
         if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function
             continue
-        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-        for number, node in enumerate(ast.walk(tree)):
-            node.number = number
+        tree = numbered(module.__file__)
         made = [(old, new) for old, names in places(tree, attempt) for new in changes(old, names)]
         if count is not None and len(made) > count:
             made = random.Random(f"{exercise} {place}").sample(made, count)
+        lists = [step for step in tree.body if ast.unparse(step).startswith(f"right({exercise!r},")]
         for old, new in made:
+            (step,) = (step for step in tree.body if step.lineno <= old.lineno <= step.end_lineno)
+            steps = [step] if name in vars(module) else [step, *(other for other in lists if other != step)]
+            steps.sort(key=lambda step: step.lineno)
+            steps = [Replace(old.number, new).visit(copy.deepcopy(step)) for step in steps]
             text = f"{ast.unparse(old)} => {ast.unparse(new)}"
-            tree_of = Replace(old.number, new).visit(copy.deepcopy(tree))
-            mutated = run(tree_of, exercise, place, getattr(attempt, "__name__", None))
-            yield f"{getattr(attempt, '__name__', exercise)}, line {old.lineno}: {text}", mutated
+            mutated = run(module, steps, exercise, place, name)
+            yield f"{name or exercise}, line {old.lineno}: {text}", mutated

@@ -1,8 +1,4 @@
-"""The exercises in the notebooks: task, stub, hint and solution belong together.
-
-That each solution passes where a learner stands is tested when the notebooks run: `pytest_runtest_call` in
-conftest.py.
-"""
+"""The exercises in the notebooks: task, stub, hint and solution; conftest.py tries it in its notebook."""
 
 import ast
 import inspect
@@ -31,11 +27,7 @@ FOUND = {path.name[:2]: course.exercises(course.read(path).cells) for path in co
 PER_NOTEBOOK = {number: list(found.values()) for number, found in FOUND.items() if found}
 each_exercise = pytest.mark.parametrize(
     "task, stub, help_, check, name",
-    [
-        pytest.param(*exercise, id=f"{number}-{exercise[3]}")
-        for number, found in PER_NOTEBOOK.items()
-        for exercise in found
-    ],
+    [pytest.param(*one, id=f"{number}-{one[3]}") for number, found in PER_NOTEBOOK.items() for one in found],
 )
 
 
@@ -72,7 +64,12 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     (definition,) = [node for node in ast.parse(stub).body if getattr(node, "name", None) == name]
     assert ast.get_docstring(definition)
     code = stub.rstrip().rsplit("\n", 1)[0]
-    assert getattr(checks, check)(run(code)[name]).message == NOT_ATTEMPTED
+    check = getattr(checks, check)
+    assert check(run(code)[name]).message == NOT_ATTEMPTED
+    verdict = check(run(solution)[name])
+    assert verdict.passed, verdict
+    own = as_tree(textwrap.dedent(inspect.getsource(check.solution)), check.solution.__name__)
+    assert as_tree(solution, name) == own, "the notebook's solution is not the one that the engine edits"
 
 
 def as_tree(source, name):
@@ -85,53 +82,25 @@ def as_tree(source, name):
     return ast.unparse(node)
 
 
-@each_exercise
-def test_solution_is_the_one_that_the_engine_edits(task, stub, help_, check, name):
-    solution = getattr(checks, check).solution
-    own = as_tree(textwrap.dedent(inspect.getsource(solution)), solution.__name__)
-    shown = as_tree(course.hint_and_solution(help_)[1], name)
-    assert shown == own, "the notebook's folded solution and the one in utils/checks are not the same"
-
-
-@each_exercise
-def test_solution_passes(task, stub, help_, check, name):
-    verdict = getattr(checks, check)(run(course.hint_and_solution(help_)[1])[name])
-    assert verdict.passed, verdict
-
-
 @pytest.mark.slow
 def test_solution_has_to_pass_where_the_learner_stands(tmp_path):
-    """What conftest.py adds to the run of a notebook: a wrong solution
-    fails, and no later cell sees a right one."""
+    """What conftest.py adds to a notebook's run: a wrong solution fails, no later cell sees a right one."""
+    code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+    begin = f"import sys\n\nsys.path.insert(0, {str(course.ROOT)!r})\nimport torch\n"
+    begin += "from utils.checks import check_causal_mask, progress\n"
+    begin += "def ones(n):\n    return torch.ones(n, n, dtype=torch.bool)"
+    stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"
     for direction in ("tril", "triu"):
-        solution = f"def my_mask(n):\n    return ones(n).{direction}()"
-        stub = "def my_mask(n):\n    ...\n\n\ncheck_causal_mask(my_mask)"
-        cells = [
-            nbformat.v4.new_code_cell(
-                f"import sys\n\nsys.path.insert(0, {str(course.ROOT)!r})\nimport torch\n"
-                "from utils.checks import check_causal_mask, progress\n"
-                "def ones(n):\n    return torch.ones(n, n, dtype=torch.bool)"
-            ),
-            nbformat.v4.new_markdown_cell("the task"),
-            nbformat.v4.new_code_cell(stub, id="attempt-causal-mask"),
-            nbformat.v4.new_markdown_cell(
-                "<details><summary>Hint</summary>\n\nNone.\n\n</details>\n"
-                f"<details><summary>Solution</summary>\n\n```python\n{solution}\n```\n\n</details>"
-            ),
-            nbformat.v4.new_code_cell('assert my_mask(2) is None and not progress("03").passed'),
-        ]
+        hint = "<details><summary>Hint</summary>\n\nNone.\n\n</details>\n"
+        solution = f"```python\ndef my_mask(n):\n    return ones(n).{direction}()\n```"
+        hint += f"<details><summary>Solution</summary>\n\n{solution}\n\n</details>"
+        cells = [code(begin), text("the task"), code(stub, id="attempt-causal-mask"), text(hint)]
+        cells += [code('assert my_mask(2) is None and not progress("03").passed')]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"{direction}.ipynb")
-    ran = subprocess.run(
-        [
-            sys.executable,
-            *["-m", "pytest", "-c", "pyproject.toml", "-p", "conftest", "--nbval"],
-            tmp_path,
-        ],
-        cwd=course.ROOT,
-        env=os.environ | {"PYTHONPATH": ".ci"},
-        capture_output=True,
-        text=True,
-    )
+    settings = ["-c", "pyproject.toml", "-p", "conftest", "--nbval"]
+    command = [sys.executable, "-m", "pytest", *settings, tmp_path]
+    around = {"cwd": course.ROOT, "env": os.environ | {"PYTHONPATH": ".ci"}}
+    ran = subprocess.run(command, **around, capture_output=True, text=True)
     assert "1 failed, 5 passed" in ran.stdout, ran.stdout + ran.stderr
     assert "The folded solution does not pass its check." in ran.stdout
     assert "causal_mask: not yet (upper_instead_of_lower)" in ran.stdout
