@@ -26,10 +26,6 @@ from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS
 
 ROOT = Path(__file__).parent.parent
-CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-FLAGS += ["--disable-background-networking", "--disable-component-update"]
-FLAGS += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # every outside host is blocked
 # Notes each line that a page strokes on a canvas, since the canvas was last cleared.
 NOTE_LINES = """
 const ink = CanvasRenderingContext2D.prototype;
@@ -46,21 +42,12 @@ before("stroke", (own) => {
 """
 PATIENCE = 600  # seconds: only what hangs takes so long, however loaded the machine is
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ,
-        reason="needs Chromium on this machine (Debian: apt-get install chromium)",
-    ),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A JupyterLab that serves a copy of the course: its address and its folder.
-
-    Nothing of it is shared: settings, port, and the sockets of its kernels, whose paths must be short.
-    """
+    """The address and folder of a JupyterLab that serves a copy of the course, and shares nothing."""
     folder = tmp_path_factory.mktemp("course")
     ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
     for name in ("notebooks", "utils", "images"):
@@ -99,33 +86,34 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def open_page():
+def open_page(chromium):
     """Opens pages of one browser. `page.asked` lists each outside host that was asked for."""
-    assert CHROMIUM, "COURSE_REQUIRE_BROWSER is set, but there is no Chromium on this machine"
-    with playwright.sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
-        def open_page(address, height=1000, width=1200, **setting):
-            page = browser.new_page(viewport={"width": width, "height": height}, **setting)
-            page.set_default_timeout(PATIENCE * 1000)
-            page.add_init_script(NOTE_LINES)
-            page.asked, page.errors = set(), []
-            page.on("pageerror", lambda error: page.errors.append(str(error)))
-            page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
+    def open_page(address, height=1000, width=1200):
+        page = chromium.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.set_default_timeout(PATIENCE * 1000)
+        page.add_init_script(NOTE_LINES)
+        page.asked, page.errors = set(), []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
 
-            def note(request):
-                host = re.match(r"(?:http|ws)s?://([^/:]+)", request.url)
-                if host and host[1] != "127.0.0.1":
-                    page.asked.add(host[1])
+        def note(request):
+            host = re.match(r"(?:http|ws)s?://([^/:]+)", request.url)
+            if host and host[1] != "127.0.0.1":
+                page.asked.add(host[1])
 
-            page.on("request", note)
-            page.goto(address)
-            if '<p id="said"' in page.content():
-                page.wait_for_selector("html.drawn")
-            return page
+        page.on("request", note)
+        return visit(page, address)
 
-        yield open_page
-        browser.close()
+    return open_page
+
+
+def visit(page, address):
+    page.goto(address)
+    if page.locator("p#said").count():
+        page.wait_for_selector("html.drawn")
+    return page
 
 
 def open_notebook(lab, open_page, name):
@@ -138,29 +126,18 @@ def open_notebook(lab, open_page, name):
     return page
 
 
-@pytest.fixture(scope="module")
-def executed(lab, open_page):
-    """Opens a notebook and runs all its cells, once for all tests that ask for it."""
-    pages = {}
-
-    def executed(name):
-        if name not in pages:
-            page = open_notebook(lab, open_page, name)
-            prompts = "[...document.querySelectorAll('.jp-InputPrompt')]"
-            busy = f"{prompts}.some(place => place.textContent.includes('[*]'))"
-            for _ in range(5):  # while JupyterLab is still building its menus, it may lose a click
-                with contextlib.suppress(playwright.sync_api.TimeoutError):
-                    page.get_by_role("menuitem", name="Run", exact=True).first.click(timeout=60_000)
-                    page.get_by_text("Run All Cells", exact=True).first.click(timeout=60_000)
-                    page.wait_for_function(busy, timeout=20_000)
-                    break
-            else:
-                pytest.fail(f"{name} does not run")
+def run_all(page):
+    """Run all cells of a notebook."""
+    prompts = "[...document.querySelectorAll('.jp-InputPrompt')]"
+    busy = f"{prompts}.some(place => place.textContent.includes('[*]'))"
+    for _ in range(5):  # while JupyterLab is still building its menus, it may lose a click
+        with contextlib.suppress(playwright.sync_api.TimeoutError):
+            page.get_by_role("menuitem", name="Run", exact=True).first.click(timeout=60_000)
+            page.get_by_text("Run All Cells", exact=True).first.click(timeout=60_000)
+            page.wait_for_function(busy, timeout=20_000)
             page.wait_for_function(f"!({busy})", polling=500)
-            pages[name] = page
-        return pages[name]
-
-    return executed
+            return page
+    pytest.fail("the notebook does not run")
 
 
 def view_of(page, title):
@@ -195,10 +172,8 @@ def place_of(y, places):
 
 
 def weights(frame, expected, strength="1", canvas=0):
-    """The opacities of the lines that a head view draws, in the shape of the weights that it should draw.
-
-    With all heads on and a line strength of 1, a line is as opaque as its weight.
-    """
+    """The opacities of a head view's lines, in the shape of the weights that it should draw: with all heads
+    on and a line strength of 1, a line is as opaque as its weight."""
     frame.evaluate(
         "value => { const control = document.getElementById('strength'); control.value = value; "
         "control.dispatchEvent(new Event('input')); }",
@@ -250,8 +225,8 @@ def test_an_outside_host_is_blocked_and_noted(open_page):
     assert page.asked == {"example.com", "192.0.2.1"}
 
 
-def test_control_changes_its_picture(executed):
-    page = executed("02_scaled_dot_product_attention.ipynb")
+def test_control_changes_its_picture(surface):
+    page = surface("live").page
     slider = page.locator(".widget-slider").first
     picture = page.locator(".jp-OutputArea:has(.widget-slider) img").last
     assert slider.inner_text().split() == ["d", "64"]
@@ -262,20 +237,9 @@ def test_control_changes_its_picture(executed):
     assert picture.get_attribute("src") != before
 
 
-def test_nothing_is_asked_from_outside_and_nothing_complains(executed):
-    page = executed("02_scaled_dot_product_attention.ipynb")
-    assert page.asked == set()
-    assert page.errors == []
-    assert page.locator(".jp-RenderedText[data-mime-type$='stderr']").all_inner_texts() == []
-
-
 def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
-    """From a notebook to the contents, to the glossary, to a cell.
-    JupyterLab 4.6 reads no cell from an address.
-
-    It scrolls before the pictures above the cell have their height, so a click on a notebook that is not open
-    yet may end a little off. A later one is exact.
-    """
+    """From a notebook to the contents, to the glossary, to a cell. JupyterLab scrolls before the pictures
+    above the cell have their height, so a first click may end a little off. A later one is exact."""
     glossary = (ROOT / "notebooks" / "glossary.md").read_text(encoding="utf-8")
     notebook, cell = re.search(r"^\| axis \|.*\((\S+)#cell-id=(\w+)\)", glossary, re.MULTILINE).groups()
     index = [one.id for one in nbformat.read(ROOT / "notebooks" / notebook, 4).cells].index(cell)
@@ -303,10 +267,6 @@ def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
 
 # --- each view on each surface
 
-SURFACES = [
-    "live",
-    "exported",
-]  # where the page runs; below come saved pages
 PLACES = [(group, kind) for group in GROUPS for kind in KINDS]
 TOKENS, LAYERS, HEADS, HEAD_DIM, START = 13, 6, 12, 32, 6
 whole, first, second = slice(None), slice(START), slice(START, None)
@@ -337,19 +297,21 @@ def stored(lab, views):
 
 
 @pytest.fixture(scope="module")
-def surface(lab, open_page, executed, stored, views, tmp_path_factory):
+def surface(lab, open_page, stored, views, tmp_path_factory):
     """Opens a surface once. `.frame(group, kind)` is the frame of a view on it, `.page` its page."""
     opened = {}
 
     def live():
+        """With the set-up, the imports and the control of notebook 02 in front."""
         shutil.copy(view_samples.__file__, lab.folder / "notebooks")
-        sources = ["import sys; sys.path.insert(0, '..'); import view_samples"]
+        notebook = nbformat.read(ROOT / "notebooks" / "02_scaled_dot_product_attention.ipynb", 4)
+        taught = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        sources = [*taught[:2], *(source for source in taught if "\nlive(" in source), "import view_samples"]
         sources += [f"{group} = view_samples.GROUPS[{group!r}]()" for group in GROUPS]
         sources += [f"{group}[{kind!r}]" for group, kind in PLACES]
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-        notebook.metadata = nbformat.read(ROOT / "notebooks" / "01_tokenization.ipynb", 4).metadata
+        notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]
         nbformat.write(notebook, lab.folder / "notebooks" / "live.ipynb")
-        return executed("live.ipynb")
+        return run_all(open_notebook(lab, open_page, "live.ipynb"))
 
     def exported():
         folder = tmp_path_factory.mktemp("exported")
@@ -390,7 +352,7 @@ def truth():
     return SimpleNamespace(attention=torch.cat(attention), query=query, key=key, tokens=tokens)
 
 
-on_each_surface = pytest.mark.parametrize("name", SURFACES)
+on_each_surface = pytest.mark.parametrize("name", ["live", "exported"])  # below come saved pages
 
 
 @on_each_surface
@@ -470,13 +432,8 @@ def test_hostile_tokens_are_shown_as_text(surface, name, kind):
     frame = surface(name).frame("hostile", kind)
     if kind == "model":
         frame.locator("[aria-label^='L0H0.']").click()
-    words = {
-        "head": "#left text",
-        "model": "#card .token",
-        "neuron": "#collapsed #leftText text",
-        "text": ".word",
-    }
-    shown = frame.eval_on_selector_all(words[kind], "all => all.map(one => one.textContent)")
+    words = {"head": "#left text", "model": "#card .token", "neuron": "#collapsed #leftText text"}
+    shown = frame.eval_on_selector_all(words.get(kind, ".word"), "all => all.map(one => one.textContent)")
     # In a running text a token stands without the spaces around it, of which JavaScript knows one more.
     expected = [text.strip().strip("\ufeff") or "␣" for text in HOSTILE] if kind == "text" else HOSTILE
     assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == expected
@@ -489,33 +446,23 @@ def test_hostile_tokens_are_shown_as_text(surface, name, kind):
 def test_no_complaint_and_no_outside_host_on_any_surface(surface, name):
     for group, kind in PLACES:
         surface(name).frame(group, kind)
-    assert surface(name).page.asked == set() and surface(name).page.errors == []
+    page = surface(name).page
+    assert page.asked == set() and page.errors == []
+    assert page.locator(".jp-RenderedText[data-mime-type$='stderr']").all_inner_texts() == []
 
 
-@pytest.fixture(scope="module")
-def untrusted(lab, open_page, stored):
-    """A notebook with live views that somebody else has saved, as JupyterLab opens it."""
+def test_untrusted_notebook_shows_the_static_pictures(lab, open_page, stored, views):
+    """With live views that somebody else has saved: JupyterLab removes the frames, the pictures stay."""
     page = open_notebook(lab, open_page, stored.name)
     page.locator(".jp-OutputArea img").last.wait_for()
-    return page
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_untrusted_notebook_shows_the_static_picture(untrusted, views, kind):
-    """JupyterLab removes the frames, the pictures stay."""
-    page = untrusted
     assert page.locator(".jp-OutputArea iframe").count() == 0
-    assert page.title() != "hacked"
-    for group in GROUPS:
-        place = PLACES.index((group, kind))
-        picture = page.locator(".jp-OutputArea img").nth(place)
+    for (group, kind), picture in zip(PLACES, page.locator(".jp-OutputArea img").all(), strict=True):
         picture.scroll_into_view_if_needed()
         assert picture.get_attribute("alt") == str(views[group, kind])
         width, height = (picture.bounding_box()[side] for side in ("width", "height"))
-        assert picture.is_visible() and width > 300 and height > (70 if kind == "text" else 200)
+        assert picture.is_visible() and width > 300 and height > (70 if kind == "text" else 200), kind
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") >= width
-    assert page.locator(".jp-OutputArea img").count() == len(PLACES)
-    assert page.asked == set()
+    assert page.title() != "hacked" and page.asked == set()
 
 
 def test_exported_page_shows_formulas_without_a_server(surface):
@@ -524,21 +471,26 @@ def test_exported_page_shows_formulas_without_a_server(surface):
     assert page.locator("code", has_text="$d_k$").count() == 1
 
 
-@pytest.fixture
-def show(open_page, tmp_path):
-    """A page of its own for a view, or for a text of HTML, about which nothing complains to the end."""
-    pages = []
+@pytest.fixture(scope="module")
+def paper(open_page):
+    return open_page("about:blank")
 
-    def show(view, **setting):
-        path = tmp_path / f"{len(pages)}.html"
+
+@pytest.fixture
+def show(paper, tmp_path):
+    """Shows a view, or a text of HTML, on a page about which nothing complains to the end."""
+    paper.errors.clear()
+
+    def show(view, width=1200, color_scheme="light"):
+        path = tmp_path / "page.html"
         path.write_text(getattr(view, "html", view), encoding="utf-8")
-        pages.append(open_page(path.as_uri(), **setting))
-        return pages[-1]
+        paper.set_viewport_size({"width": width, "height": 1000})
+        paper.emulate_media(color_scheme=color_scheme)
+        paper.mouse.move(5, 5)  # away from what the page before had there
+        return visit(paper, path.as_uri())
 
     yield show
-    for page in pages:
-        assert page.errors == []
-        page.close()
+    assert paper.errors == []
 
 
 def neurons(**choice):
@@ -645,9 +597,8 @@ def view_of_words(kind, words, **choice):
 @pytest.mark.parametrize("width", [500, 1100])
 @pytest.mark.parametrize("kind", ["head", "model", "neuron"])
 def test_a_long_word_is_whole_within_its_column(show, kind, width):
-    page = show(
-        view_of_words(kind, ["short", "Donaudampfschifffahrt", "x" * 100, "end"], token=0), width=width
-    )
+    words = ["short", "Donaudampfschifffahrt", "x" * 100, "end"]
+    page = show(view_of_words(kind, words, token=0), width=width)
     if kind == "model":
         page.locator(".frame").first.click()
     read = """texts => texts.map(text => [text, text.previousElementSibling].flatMap(part => {
@@ -918,9 +869,8 @@ def test_an_opened_picture_is_within_the_page_and_closes(show, width):
         assert digits(page) == pytest.approx(ALL[layer, head, 1].tolist(), abs=0.0071)
         page.keyboard.press("Escape")  # lets go of the token
         page.keyboard.press("Escape")
-        assert page.locator("#card h2").count() == 0 and picture.evaluate(
-            "it => it === document.activeElement"
-        )
+        assert page.locator("#card h2").count() == 0
+        assert picture.evaluate("it => it === document.activeElement")
     page.locator("[aria-label^='L0H0.']").focus()
     for key in ("ArrowDown", "ArrowRight", "Space"):
         page.keyboard.press(key)
@@ -949,12 +899,9 @@ def framed(view, monkeypatch, style=""):
     return f"<!doctype html><meta charset=utf-8><body {style}>{view._repr_mimebundle_()[0]['text/html']}"
 
 
-GROUNDS = [
-    ("dark", "light", "auto", "dark"),
-    ("light", "dark", "auto", "light"),
-    (None, "dark", "auto", "dark"),
-]
-GROUNDS += [("light dark", "dark", "auto", "dark"), ("dark", "dark", "light", "light")]
+GROUNDS = [("dark", "light", "auto", "dark"), ("light", "dark", "auto", "light")]
+GROUNDS += [(None, "dark", "auto", "dark"), ("light dark", "dark", "auto", "dark")]
+GROUNDS += [("dark", "dark", "light", "light")]
 
 
 @pytest.mark.parametrize(("scheme", "browser", "mode", "ground"), GROUNDS)
@@ -1007,11 +954,10 @@ def test_a_frame_has_a_title_and_what_can_be_pressed_has_a_name(surface, views, 
     live = surface("live")
     element = live.page.locator("iframe").nth(PLACES.index(("light", kind)))
     assert element.get_attribute("title") == str(views["light", kind])
-    frame = live.frame("light", kind)
-    for part in frame.locator("select").all():
-        assert part.evaluate("menu => menu.labels[0].innerText")
-    for part in frame.locator("[tabindex]").all():
-        assert part.get_attribute("aria-label") and part.get_attribute("role") in ("button", "img")
+    frame, named = live.frame("light", kind), "one => [one.ariaLabel, one.role, one.labels?.[0].innerText]"
+    assert frame.eval_on_selector_all("select", f"all => all.map({named}).every(([, , said]) => said)")
+    called = f"all => all.map({named}).every(([label, role]) => label && /^(button|img)$/.test(role))"
+    assert frame.eval_on_selector_all("[tabindex]", called)
 
 
 # --- the text view

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-import test_browser
+from view_samples import luminance
 
 from utils.plots import PALETTE, AttentionTable
 
@@ -21,16 +21,10 @@ ROLES = dict(ROLES.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"
 APART, INK, SMALLEST = 1.4, 4.5, 9  # fill to fill, text to fill, and pixels of a letter on a screen 390 wide
 
 
-def luminance(colour):
-    """Relative luminance as WCAG 2 defines it, plus its 0.05, so that a contrast is a quotient of two."""
-    parts = np.array(matplotlib.colors.to_rgb(colour))
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05
-
-
 def contrast(one, other):
-    dark, light = sorted([luminance(one), luminance(other)])
-    return light / dark
+    """The contrast of two colours, as WCAG 2 defines it."""
+    dark, light = sorted(luminance(np.array(matplotlib.colors.to_rgb(colour))) for colour in (one, other))
+    return (light + 0.05) / (dark + 0.05)
 
 
 def too_near(colours, least=APART):
@@ -112,28 +106,17 @@ FIND = """() => [...document.querySelectorAll('text')].map(text => {
 
 
 @pytest.fixture(scope="module")
-def drawn():
-    """Opens a drawing at its own size in Chromium, and says where its texts stand."""
-    with test_browser.playwright.sync_api.sync_playwright() as play:
-        patience = {"timeout": test_browser.PATIENCE * 1000}
-        start = {"executable_path": test_browser.CHROMIUM, "args": test_browser.FLAGS}
-        browser = play.chromium.launch(**start, **patience)
-        page = browser.new_page()
-
-        def draw(path):
-            page.goto(path.as_uri(), **patience)
-            return page.evaluate(FIND)
-
-        yield draw
-        browser.close()
+def page(chromium):
+    return chromium.new_page()
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(test_browser.CHROMIUM is None, reason="needs Chromium on this machine")
 @each_drawing
-def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, drawn):
+def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, page):
+    """A drawing is opened at its own size."""
     _, _, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
-    texts = drawn(path)
+    page.goto(path.as_uri(), timeout=600_000)
+    texts = page.evaluate(FIND)
     for text in texts:
         left, top, right, bottom = text["box"]
         assert min(left, top, width - right, height - bottom) >= 0, f"{text['said']} leaves the canvas"

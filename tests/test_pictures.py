@@ -2,15 +2,12 @@
 
 import io
 import itertools
-import os
 import re
-import shutil
 from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import playwright.sync_api
 import pytest
 import torch
 from PIL import Image, ImageColor
@@ -34,8 +31,6 @@ from utils.views.pictures import grid_cell
 from utils.views.sheets import Box, Cells, Fan, Grid, Text, _font
 from utils.views.strokes import draw_cells, draw_fan
 
-CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
 BLUE, ORANGE = "#0060cc", "#cc8400"  # the first two of the twelve inks
 
 
@@ -144,9 +139,8 @@ def test_head_view_draws_every_weight_panel_beside_panel():
     for heads, power in ([0, 2], 2), ([1], 1):
         view = head_view(**given, layer=1, heads=heads)
         fans, texts = shapes(view, Fan), shapes(view, Text)
-        assert [f.left - fans[0].left for f in fans] == pytest.approx(
-            [i * view.sheet.width / 3 for i in range(3)]
-        )
+        places = [view.sheet.width * third / 3 for third in range(3)]
+        assert [fan.left - fans[0].left for fan in fans] == pytest.approx(places)
         for fan, (name, words) in zip(fans, sides.items(), strict=True):
             expected = levels(given[f"{name}_attention"][1][0, heads]) ** power
             assert np.allclose(fan.opacities, expected)
@@ -274,6 +268,8 @@ def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(neurons):
     shade = colours_of_bertviz()["text_highlight_right"]
     shades = [box.opacity for box in shapes(view, Box) if box.colour == shade]
     assert shades == pytest.approx(weights, abs=1e-5)
+    view = neuron_view(small_bert(is_decoder=True), Words(), "w5 w6", token=1)
+    assert [text.text for text in shapes(view, Text)].count("masked") == 2
 
 
 def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weight(neurons):
@@ -292,11 +288,6 @@ def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weig
         assert first.x + first.width >= down.x and last.x <= down.x + down.width
         ends = sorted([first.y + first.height, last.y + last.height])
         assert down.height == pytest.approx(max(0, ends[1] - ends[0] - 2))
-
-
-def test_picture_of_masked_keys_says_so():
-    view = neuron_view(small_bert(is_decoder=True), Words(), "w5 w6", token=1)
-    assert [text.text for text in shapes(view, Text)].count("masked") == 2
 
 
 # --- the text view
@@ -399,16 +390,7 @@ def test_colours_of_a_png_are_those_that_were_composed():
         assert found.mean() < 0.8 and found.max() < 8 and len(view.png) < 400_000
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.mark.browser
-@pytest.mark.skipif(CHROMIUM is None and "COURSE_REQUIRE_BROWSER" not in os.environ, reason="needs Chromium")
 @pytest.mark.parametrize("kind", ["heads", "head, dense", "model", "model, compact", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
     """Lines and tokens of the real model, and 10,000 lines: on average less than 1 apart (CIE76)."""
@@ -469,10 +451,10 @@ def test_save_writes_what_the_suffix_says(tmp_path):
         assert [drawn[place] for place in sorted(drawn)] == pytest.approx(expected[seen], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["view.txt", "view", "view.html.gz", ".html"])
-def test_save_refuses_another_suffix_by_name(tmp_path, name):
-    with pytest.raises(ValueError, match=rf"\.html.*\.png.*\.svg.*\.pdf.*'{re.escape(name)}'"):
-        head_view(weights(), names(4)).save(tmp_path / name)
+def test_save_refuses_another_suffix_by_name(tmp_path):
+    for name in ("view.txt", "view", "view.html.gz", ".html"):
+        with pytest.raises(ValueError, match=rf"\.html.*\.png.*\.svg.*\.pdf.*'{re.escape(name)}'"):
+            head_view(weights(), names(4)).save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

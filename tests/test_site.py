@@ -20,13 +20,19 @@ import offline
 RUN = ["06"]  # with views; the others are shown as they are committed
 
 pytestmark = [
-    *test_browser.pytestmark,
+    pytest.mark.browser,
     pytest.mark.skipif(
         not importlib.util.find_spec("sphinx_book_theme") and "COURSE_REQUIRE_SITE" not in os.environ,
         reason="needs the packages of .ci/site.txt (`make site` installs them)",
     ),
 ]
 open_page = test_browser.open_page
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium):
+    """Its pages share what they have loaded."""
+    return chromium.new_context()
 
 
 # Which parts of a page have to be scrolled sideways, or hide something.
