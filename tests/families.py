@@ -25,6 +25,7 @@ UNEQUAL = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "max_positio
 UNEQUAL |= {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
 UNEQUAL |= {f"{side}_ffn_dim": 48 for side in ("encoder", "decoder")}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4} | WORDS
+FRAMES = {"max_source_positions": 14, "max_target_positions": 14, "num_mel_bins": 8}
 VIT = SIZES | {"image_size": 16, "patch_size": 8}
 MODERN = {"local_attention": 4, "global_attn_every_n_layers": 2, "cls_token_id": 1, "sep_token_id": 2}
 WINDOW = GROUPED | {"head_dim": 8, "sliding_window": 4}
@@ -62,10 +63,7 @@ CAUGHT = {
     "Pegasus": (UNEQUAL, BOTH),
     "T5": (T5, BOTH),  # no scale, a bias
     "UMT5": (T5, BOTH),  # a bias for each layer
-    "Whisper": (
-        UNEQUAL | {f"max_{side}_positions": 14 for side in ("source", "target")} | {"num_mel_bins": 8},
-        SPEECH,
-    ),
+    "Whisper": (UNEQUAL | FRAMES, SPEECH),
     "ViT": (VIT, IMAGE),
     "DeiT": (VIT, DISTILLED),
     "Dinov2": (VIT, IMAGE),

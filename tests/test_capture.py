@@ -5,6 +5,7 @@ import functools
 import pytest
 import torch
 from families import BERT, BOTH_TOKENS, CAUGHT, REFUSED, SOURCE, TARGET, family, own_attentions
+from refused import refusals
 from transformers import (
     AttentionInterface,
     BertConfig,
@@ -26,7 +27,7 @@ from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.capture import Stack, catch
 from utils.views.neurons import NeuronPanel, require_page
 
-KINDS = ("Encoder", "Decoder", "Cross")
+KINDS, ERRORS = ("Encoder", "Decoder", "Cross"), (TypeError, ValueError)
 
 
 def floats(text, shape):
@@ -115,7 +116,7 @@ def test_a_model_with_flash_attention_is_drawn_the_same(name, monkeypatch):
 def test_what_cannot_be_caught_is_refused_by_name_with_what_to_do(name):
     model, inputs, tokens = family(name, "eager")
     before, said = state(model), f"{name}Model .*head_view .*eager.*output_attentions=True"
-    with pytest.raises((TypeError, ValueError), match=said):
+    with pytest.raises(ERRORS, match=said):
         panels_of(model, inputs, tokens)
     assert same_state(before, state(model))
 
@@ -145,7 +146,7 @@ def notebook_12():
     return longer_runs.definitions()
 
 
-SOURCES = {"input_ids": SOURCE}
+SOURCES, BOTH_IDS = {"input_ids": SOURCE}, {"source_ids": SOURCE, "target_ids": TARGET}
 MEMORY = {"target_ids": TARGET, "memory": torch.randn(1, 7, DATE_CONFIG.hidden_size)}
 ONE, ALL_THREE = {"All": "attentions"}, {kind: f"{kind.lower()}_attentions" for kind in KINDS}
 OWN = {
@@ -153,11 +154,7 @@ OWN = {
     "encoder, norms first": (lambda: Encoder(DATE_CONFIG, norm_first=True), SOURCES, ONE),
     "encoder, relative": (lambda: Encoder(DATE_CONFIG, positions="relative"), SOURCES, ONE),
     "encoder, rotary": (lambda: Encoder(DATE_CONFIG, positions="rotary"), SOURCES, ONE),
-    "encoder-decoder": (
-        lambda: EncoderDecoder(DATE_CONFIG),
-        {"source_ids": SOURCE, "target_ids": TARGET},
-        ALL_THREE,
-    ),
+    "encoder-decoder": (lambda: EncoderDecoder(DATE_CONFIG), BOTH_IDS, ALL_THREE),
     "decoder": (lambda: Decoder(DATE_CONFIG), MEMORY, dict(list(ALL_THREE.items())[1:])),
     "copy model": (lambda: notebook_12()["CopyModel"]("learned"), SOURCES, {"All": 1}),
     "copy model, rotary": (lambda: notebook_12()["CopyModel"]("rotary"), SOURCES, {"All": 1}),
@@ -372,7 +369,7 @@ def huge():
     return NeuronPanel(Stack("All", vectors, vectors, None, None), range(32), range(32), [], [], {})
 
 
-REFUSALS = [
+WRONG = [
     (lambda: of_family("Mamba"), "MambaModel has no attention"),
     (lambda: of_family("FNet"), "FNetModel has no attention"),
     (lambda: of_family("CLIP"), "CLIPModel attends .*Pass model.vision_model or model.text_model"),
@@ -397,7 +394,4 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "fact"), REFUSALS, ids=[fact for _, fact in REFUSALS])
-def test_what_would_be_wrong_is_refused(call, fact):
-    with pytest.raises((TypeError, ValueError), match=fact):
-        call()
+test_what_would_be_wrong_is_refused = refusals([(fact, call, ERRORS, fact) for call, fact in WRONG])

@@ -1,14 +1,11 @@
 """The keeper of the notebooks: publishing an address, navigation, re-execution as committed."""
 
 import shutil
-from pathlib import Path
 
 import nbformat
 import pytest
 
 import course
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -18,9 +15,9 @@ def copy(tmp_path, monkeypatch):
     for path in course.paths()[:2]:
         shutil.copy(path, tmp_path / "notebooks")
     for name in ("README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(course.ROOT / name, tmp_path)
     for name in ("NOTEBOOKS", "README", "PYPROJECT"):
-        monkeypatch.setattr(course, name, tmp_path / getattr(course, name).relative_to(ROOT))
+        monkeypatch.setattr(course, name, tmp_path / getattr(course, name).relative_to(course.ROOT))
     monkeypatch.setattr(course, "ROOT", tmp_path)
     monkeypatch.setattr(course, "PICTURES", {})
     course.generate()  # the links of the last notebook and README's table are those of two notebooks now
@@ -42,9 +39,6 @@ def test_publish_rewrites_every_address_and_nothing_else(copy):
     for name, text in texts(copy).items():
         assert placeholder not in text and "ada-l/attention" in text
         assert text.replace("ada-l/attention", "grace-h/course") == before[name]
-
-
-def test_publish_refuses_what_is_no_address(copy):
     before = texts(copy)
     for address in ("attention", "https://github.com/ada/x", "a b/c", ""):
         with pytest.raises(SystemExit, match="owner/name"):
@@ -63,11 +57,9 @@ def test_minutes_are_counted():
     words, exercise = "word " * 1300, "## Exercises\n\n**Time:** 15 minutes " + "word " * 999
     texts = [words, "line\n\n" * 100, "### More (optional)", "line\n" * 200, "#### Deeper", "line\n" * 100]
     texts += ["### On", "line\n" * 50, exercise, "line\n" * 999, "## Can you say it without looking?"]
-    texts += ["line\n" * 50]
-    kinds = ["code" if text.startswith("line") else "markdown" for text in texts]
-    cells = [
-        {"id": text[:4], "cell_type": kind, "source": text} for text, kind in zip(texts, kinds, strict=True)
-    ]
+    kinds = {True: "code", False: "markdown"}
+    cells = [{"id": text[:4], "cell_type": kinds[text[:4] == "line"], "source": text} for text in texts]
+    cells += [{"id": "last", "cell_type": "code", "source": "line\n" * 50}]
     assert course.minutes(cells) == pytest.approx({"reading": 30, "exercises": 15, "optional": 30}, abs=0.1)
 
 

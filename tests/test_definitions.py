@@ -2,13 +2,10 @@
 
 import ast
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import course
-
-ROOT = Path(__file__).parent.parent
 
 
 def refuses(statement):
@@ -30,16 +27,12 @@ def definitions(source):
     return found
 
 
-SOURCES = [
-    (path.name[:2], cell.source)
-    for path in course.paths()
-    for cell in course.read(path).cells
-    if cell.cell_type == "code"
-]
+CELLS = [(path.name[:2], cell) for path in course.paths() for cell in course.read(path).cells]
+SOURCES = [(number, cell.source) for number, cell in CELLS if cell.cell_type == "code"]
 TAUGHT = [(number, *defined) for number, source in SOURCES for defined in definitions(source).items()]
 ROOMS = {
     name: tree
-    for file in (ROOT / "utils").rglob("*.py")
+    for file in (course.ROOT / "utils").rglob("*.py")
     if "checks" not in file.parts  # which judges attempts, and teaches nothing
     for name, tree in definitions(file.read_text(encoding="utf-8")).items()
 }
@@ -51,12 +44,9 @@ def test_notebook_defines_what_utils_holds(number, name, tree):
     assert tree == ROOMS[name], f"{name} differs between notebook {number} and utils"
 
 
-def test_each_concept_has_one_home_and_none_has_lost_it():
+def test_each_concept_has_one_home_none_has_lost_it_and_no_notebook_refuses():
     homes = Counter(name for _, name, _ in PAIRS)
     assert max(homes.values()) == 1, homes.most_common(1)
     assert len(homes) >= 43, "a definition that utils holds too has left its notebook"
-
-
-def test_no_notebook_refuses():
     for number, source in SOURCES:
         assert "guards" not in source and "require_" not in source, number

@@ -1,5 +1,4 @@
-"""The encoder room: against BERT of transformers tensor by tensor,
-against PyTorch, and against worked values."""
+"""The encoder room: against BERT of transformers tensor by tensor, PyTorch, and worked values."""
 
 import copy
 import math
@@ -152,10 +151,13 @@ def test_dropout_strikes_both_branches_and_not_the_residual_path(norm_first):
     close(layer(hidden_state)[0], expected, 1e-12)
 
 
-def test_a_sequence_of_pads_only_attends_to_nothing():
-    output = new_encoder()(ids(2, 4), attention_mask=torch.tensor([[0] * 4, [1] * 4]))
+def test_a_sequence_of_pads_only_attends_to_nothing_and_the_largest_that_fits_is_taken():
+    output = (whole := new_encoder())(ids(2, 4), attention_mask=torch.tensor([[0] * 4, [1] * 4]))
     assert output.last_hidden_state.isfinite().all()
     assert all(layer[0].eq(0).all() and layer[1].gt(0).all() for layer in output.attentions)
+    assert whole(torch.tensor([[0, 49]])).last_hidden_state.shape == (1, 2, 16)
+    assert whole(ids(1, 12), torch.ones(1, 12).long()).last_hidden_state.shape == (1, 12, 16)
+    assert Encoder(bare_config()).embeddings.token.num_embeddings == 50
 
 
 def test_classifier_reads_the_first_token():
@@ -221,10 +223,3 @@ REFUSED = [
     ("no labels", lambda: SequenceClassifier(new_config(), 0), ValueError, "num_labels is 0"),
 ]
 test_refused = refusals(REFUSED)
-
-
-def test_the_largest_that_fits_is_taken():
-    whole = new_encoder()
-    assert whole(torch.tensor([[0, 49]])).last_hidden_state.shape == (1, 2, 16)
-    assert whole(ids(1, 12), torch.ones(1, 12).long()).last_hidden_state.shape == (1, 12, 16)
-    assert Encoder(bare_config()).embeddings.token.num_embeddings == 50

@@ -82,8 +82,6 @@ def test_second_run_does_nothing_and_a_changed_file_is_installed_in_place(fake):
 
 
 TWICE = "install install" if sys.platform == "linux" else "install"
-
-
 LEFT = [
     *((False, f"kill {name}", -9, ANEW[: ANEW.index(name) + len(name)], ANEW) for name in ANEW.split()),
     (False, "refuse venv", 1, "venv", ANEW),
@@ -111,15 +109,10 @@ def test_what_a_killed_or_failed_run_leaves_is_mended(fake, stood, how, code, ca
     assert run(fake) == DID_NOTHING
 
 
-SPOIL = [
-    "rm course-stamp",
-    "rm bin/python",
-    "echo 0.1 > course-stamp",
-    "rm -r ../.venv; ln -s ../.uv ../.venv",
-]
+LINK = "rm -r ../.venv; ln -s ../.uv ../.venv"
 
 
-@pytest.mark.parametrize("spoil", SPOIL)
+@pytest.mark.parametrize("spoil", ["rm course-stamp", "rm bin/python", "echo 0.1 > course-stamp", LINK])
 def test_a_venv_that_is_not_whole_is_made_anew_and_what_a_link_leads_to_is_left_alone(fake, spoil):
     run(fake)
     subprocess.run(spoil, shell=True, cwd=fake / ".venv", check=True)

@@ -2,14 +2,13 @@
 
 import copy
 import functools
-import json
 import re
 
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
 import torch
-from view_samples import unpack
+from view_samples import data_of, unpack
 
 import course
 import runner
@@ -19,11 +18,6 @@ from utils.plots import attention_table, plot_attention
 from utils.views import head_view, model_view, neuron_view
 
 NUMBERS = ["01", "06"]  # the notebooks whose cells are run twice, and backwards
-
-
-def data_of(view):
-    """What the page of a view draws first: tokens, and weights with their shape."""
-    return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])["attention"][0]
 
 
 # The tokens are those of WordPiece as its paper and BERT's own reading define them, worked out by hand.
@@ -55,7 +49,7 @@ def test_odd_text_gives_a_right_result_everywhere(bert, twin, text, pieces):
         torch.testing.assert_close(twin(**inputs).last_hidden_state, outputs.last_hidden_state)
     views = [head_view(outputs.attentions, tokens), model_view(outputs.attentions, tokens)]
     views += [neuron_view(model, tokenizer, text)] if text.strip() else []
-    assert all(data_of(view)["left_text"] == tokens for view in views)
+    assert all(data_of(view)["attention"][0]["left_text"] == tokens for view in views)
     assert views[0].png.startswith(b"\x89PNG")
     weights = outputs.attentions[0][0, 0]
     assert list(attention_table(weights, tokens).index) == tokens
@@ -76,7 +70,7 @@ def test_model_of_half_precision_works_everywhere(bert, dtype, near):
         outputs, own = model(**inputs, output_attentions=True), Encoder.from_bert(model)(**inputs)
         torch.testing.assert_close(own.last_hidden_state, outputs.last_hidden_state)
         truth = torch.cat(exact(**inputs, output_attentions=True).attentions)  # (layers, heads, query, key)
-    drawn = data_of(model_view(outputs.attentions, tokens))
+    (drawn,) = data_of(model_view(outputs.attentions, tokens))["attention"]
     levels = torch.from_numpy(unpack(drawn["weights"], "<u2").astype(float)).view(drawn["shape"])
     assert ((levels / 4095) ** 2 - truth).abs().max() < near
 
@@ -89,27 +83,20 @@ def code_of(number):
 
 
 def shown(cell):
-    """What a cell shows: lines, texts and errors, and of which kinds they are."""
+    """What a cell shows: lines, texts and errors, and of which kinds they are; of a picture, that it is."""
     each = [(output.output_type, output.get("text"), output.get("data", {})) for output in cell.outputs]
     return [(kind, text, data.get("text/plain"), sorted(data)) for kind, text, data in each]
 
 
-def assert_right(cells, played):
-    """Each cell shows what the committed notebook shows; of a picture, that it is there."""
-    for cell, now in zip(cells, played, strict=True):
-        assert shown(now) == shown(cell), cell.source
-
-
 @pytest.fixture(scope="module")
 def orders():
-    """The cells of both notebooks in one kernel: each twice; from anew backwards, then forwards."""
+    """The cells of both notebooks in one kernel: from anew backwards, then each twice."""
     row, places = [], {}
     for number in NUMBERS:
+        row += ["%reset -f"]  # as a restart leaves it: no name is known
         cells = [cell.source for cell in code_of(number)]
-        twice = [cell for cell in cells for _ in range(2)]
-        parts = {"twice": twice, "backwards": [cells[0], *reversed(cells[1:])], "forwards": cells}
+        parts = {"backwards": [cells[0], *cells[:0:-1]], "twice": [cell for cell in cells for _ in range(2)]}
         for name, part in parts.items():
-            row += ["%reset -f"] * (name != "forwards")  # as a restart leaves it: no name is known
             places[number, name] = slice(len(row), len(row) + len(part))
             row += part
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in row])
@@ -120,13 +107,14 @@ def orders():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_each_cell_run_twice_gives_the_same_right_result(orders, number):
-    for run in (0, 1):
-        assert_right(code_of(number), orders[number, "twice"][run::2])
+    """Also behind the disorder of the test below: Run All mends it."""
+    for place, now in enumerate(orders[number, "twice"]):
+        assert shown(now) == shown(cell := code_of(number)[place // 2]), cell.source
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
-def test_cells_out_of_order_name_what_is_not_there_yet_and_run_all_mends_it(orders, number):
+def test_cells_out_of_order_name_what_is_not_there_yet(orders, number):
     cells, names = code_of(number), set()
     for place, now in zip([0, *range(len(cells) - 1, 0, -1)], orders[number, "backwards"], strict=True):
         for error in (output for output in now.outputs if output.output_type == "error"):
@@ -135,4 +123,3 @@ def test_cells_out_of_order_name_what_is_not_there_yet_and_run_all_mends_it(orde
             assert any(lacking[1] in cell.source for cell in cells[:place])
             names.add(lacking[1])
     assert len(names) > 3  # else nothing was out of order
-    assert_right(cells, orders[number, "forwards"])

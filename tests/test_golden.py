@@ -1,7 +1,4 @@
-"""What three published notebooks print for bert-base-uncased, found again by the library and by the course.
-
-The tests marked `hub` need the checkpoint: from the hub's cache on this machine, or from the hub.
-"""
+"""What three published notebooks print for bert-base-uncased, which tests marked `hub` need: found again."""
 
 import json
 import re

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 from utils import heads as room
 from utils.heads import DIRECTIONS, Links, measure_links, score_links, score_pronouns, without_heads
@@ -132,18 +133,15 @@ def test_no_better_than_chance_on_the_half_that_did_not_choose():
         hits = rng.random((800, 2, 6, 12)) < 0.1
         links = Links(np.array(["obj"] * 800), np.arange(800), patterns, rng.integers(1, 9, 800), hits)
         tables.append(score_links(links, seed=seed))
+    patterns = np.repeat(np.arange(50), 3)  # halves are whole patterns, and of equal number
+    chooses = room.choosing_half(patterns, seed=4)
+    assert chooses.sum() == 75 and (chooses.reshape(50, 3).std(axis=1) == 0).all()
+    assert (room.choosing_half(patterns, seed=5) != chooses).any()
     sigma = (0.1 * 0.9 / 400) ** 0.5  # of one accuracy
     assert np.mean([table["chosen_at"] for table in tables]) > 0.1 + 2 * sigma
     assert abs(np.mean([table["accuracy"] for table in tables]) - 0.1) < 3 * sigma / 20**0.5
     covered = [((table["low"] <= 0.1) & (table["high"] >= 0.1)).mean() for table in tables]
     assert np.mean(covered) >= 0.8, "the interval holds the truth, about 95 times in 100"
-
-
-def test_halves_are_whole_patterns_and_of_equal_number():
-    patterns = np.repeat(np.arange(50), 3)
-    chooses = room.choosing_half(patterns, seed=4)
-    assert chooses.sum() == 75 and (chooses.reshape(50, 3).std(axis=1) == 0).all()
-    assert (room.choosing_half(patterns, seed=5) != chooses).any()
 
 
 def test_columns_of_the_table_by_hand():
@@ -221,10 +219,8 @@ def test_pronouns_by_hand(bert):
     text, heads = "Anna told Tom that she won a prize .", [1, -1, 1, 5, 0, 1, 7, 5, 1]
     far = sentence(text, heads, relations, upos, she=0)
     near = sentence(text.replace("she", "he"), [*heads[:4], 2, *heads[5:]], relations, upos, he=2)
-    sentences = [  # each of another pattern
-        tree._replace(relations=[f"x{place}", *tree.relations[1:]])
-        for place, tree in enumerate([far] * 20 + [near] * 10)
-    ]
+    many = enumerate([far] * 20 + [near] * 10)  # each of another pattern
+    sentences = [tree._replace(relations=[f"x{place}", *tree.relations[1:]]) for place, tree in many]
     puppet = Puppet(bert[0], sentences, [(1, 0, DEPENDENT, "link")])
     table = score_pronouns(room.measure_pronouns(puppet, bert[0], sentences)).set_index("rule")
     assert list(table.index) == ["best head", "nearest noun", "first noun", "chance"]
@@ -290,8 +286,6 @@ def test_without_heads_mends_the_model_after_an_error_and_can_be_nested(bert):
 
 
 def test_random_weights_have_the_shape_of_the_model_and_nothing_it_learnt():
-    from transformers import BertConfig, BertModel
-
     sizes = {"hidden_size": 48, "num_attention_heads": 3, "intermediate_size": 96, "num_hidden_layers": 1}
     model = BertModel(BertConfig(vocab_size=100, initializer_range=0.1, **sizes))
     for weights in model.parameters():
@@ -352,8 +346,7 @@ def test_what_does_not_fit_is_refused(bert, what, wrong, error, fact):
 
 
 def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
-    """30 patterns of 10 sentences with one fate each. Head and rule are
-    equally good: whose it is, a coin decides."""
+    """30 patterns of 10 sentences with one fate each. Head and rule are equally good: a coin decides."""
     rng, patterns, wins = np.random.default_rng(0), np.repeat(np.arange(30), 10), []
     for _ in range(200):
         ahead = np.repeat(rng.choice([-1, 0, 1], size=30), 10)
@@ -363,12 +356,8 @@ def test_false_wins_are_rare_by_pattern_and_frequent_by_sentence():
 
 
 def test_interval_of_a_difference_is_paired():
-    """400 sentences of one pair. Head and rule agree on 360; of the
-    others the head is right in 30, the rule in 10.
-
-    The normal interval of a paired difference (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) /
-    400 ** 2.
-    """
+    """400 sentences of one pair. Head and rule agree on 360; of the others the head is right in 30, the rule
+    in 10. The normal interval (McNemar): 20 / 400 with the variance (40 - 20 ** 2 / 400) / 400 ** 2."""
     head = np.arange(400) < 290
     rule = np.isin(np.arange(400), np.r_[0:260, 290:300])
     low, high = room.bootstrap_interval(head.astype(int) - rule, np.arange(400))

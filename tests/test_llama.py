@@ -1,5 +1,4 @@
-"""The llama room: against transformers' LlamaForCausalLM on odd shapes, on the packaged model, and what is
-refused."""
+"""The llama room: against transformers' LlamaForCausalLM, on odd shapes and on the packaged model."""
 
 import copy
 import json
@@ -29,9 +28,8 @@ def new_llama(dtype=torch.float64, seed=0, **changes):
     sizes = {"vocab_size": 40, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2}
     sizes |= {"head_dim": 6, "num_attention_heads": 4, "num_key_value_heads": 2}
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        **sizes | {"max_position_embeddings": 64} | changes, attn_implementation="eager", pad_token_id=0
-    )
+    sizes |= {"max_position_embeddings": 64, "pad_token_id": 0} | changes
+    config = LlamaConfig(**sizes, attn_implementation="eager")
     model = LlamaForCausalLM(config).to(dtype).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)

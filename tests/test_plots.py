@@ -38,14 +38,11 @@ def test_table_shows_queries_as_rows_and_keys_as_columns_with_three_decimals(att
         assert f"{expected[0]:.3f}" in repr(table)
 
 
-def test_html_is_stable_and_holds_no_markup_of_tokens(attn_weights):
+def test_html_is_stable_without_markup_of_tokens_and_the_largest_weight_is_the_darkest(attn_weights):
     wild = ["<script>alert(1)</script>", "&amp;", '"', "$x$", "the"]
     html = attention_table(attn_weights, wild)._repr_html_()
     assert html == attention_table(attn_weights, wild)._repr_html_()
     assert "<script" not in html and "&lt;script&gt;" in html and "&amp;amp;" in html
-
-
-def test_largest_weight_has_the_darkest_colour_and_light_ink():
     html = attention_table(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), ["a", "b"])._repr_html_()
     light_of = [sum(map(int, rgb)) for rgb in re.findall(r"rgb\((\d+),(\d+),(\d+)\)", html)]
     assert light_of[0] < light_of[2] == light_of[3] < light_of[1]
@@ -64,21 +61,20 @@ def test_a_grid_has_no_empty_axes(count, columns, rows):
         assert ax.xaxis.get_tick_params()["labelbottom"] == lowest
 
 
+def labels(ax):
+    """What stands at the queries and at the keys of a heat map."""
+    return [[label.get_text() for label in each] for each in (ax.get_yticklabels(), ax.get_xticklabels())]
+
+
 def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
     ax = plot_attention(attn_weights, TOKENS, title="L0H0")
     assert torch.equal(torch.tensor(ax.images[0].get_array().data), attn_weights)
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "L0H0")
-    assert [label.get_text() for label in ax.get_xticklabels()] == TOKENS
-    assert [label.get_text() for label in ax.get_yticklabels()] == TOKENS
-    assert ax.images[0].get_clim() == (0, 1)
-
-
-def test_queries_and_keys_may_be_different_tokens():
-    weights = torch.softmax(torch.zeros(2, 30), dim=-1)
-    keys = [str(number) for number in range(30)]
+    assert labels(ax) == [TOKENS, TOKENS] and ax.images[0].get_clim() == (0, 1)
+    weights, keys = torch.softmax(torch.zeros(2, 30), dim=-1), [str(number) for number in range(30)]
     assert attention_table(weights, ["x", "y"], keys).shape == (2, 30)
     ax = plot_attention(weights, ["x", "y"], keys)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["x", "y"]
+    assert labels(ax) == [["x", "y"], keys], "queries and keys may be different tokens"
     width, height = ax.figure.get_size_inches()
     assert width > 2 * height, "room for each token"
 
@@ -109,10 +105,8 @@ def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
 
 @pytest.mark.slow
 def test_drawing_says_nothing():
-    code = (
-        "import io, torch; from utils.plots import plot_attention\n"
-        "plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='L0H0').figure.savefig(io.BytesIO())"
-    )
+    code = "import io, torch; from utils.plots import plot_attention\n"
+    code += "plot_attention(torch.eye(3), ['$x$', '中', '🤖'], title='L0H0').figure.savefig(io.BytesIO())"
     env = os.environ | {"MPLBACKEND": "agg", "PYTHONPATH": course.ROOT}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

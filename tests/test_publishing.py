@@ -10,11 +10,9 @@ import yaml
 import course
 import environment
 
-ROOT = Path(__file__).parent.parent
-
 
 def text_of(name):
-    return (ROOT / name).read_text(encoding="utf-8")
+    return (course.ROOT / name).read_text(encoding="utf-8")
 
 
 def installed(package, path):
@@ -41,12 +39,16 @@ def test_citation_has_the_title_of_readme_and_the_newest_version_of_the_changes(
     assert cited["title"] == re.search(r"^# (.+)$", text_of("README.md"), re.MULTILINE)[1]
 
 
-def test_the_oldest_and_the_newest_python_are_tested_and_binder_takes_one_between():
+def test_the_oldest_and_newest_python_are_tested_and_binder_opens_the_first_notebook_in_one_between():
     matrix = yaml.safe_load(text_of(".github/workflows/test.yml"))["jobs"]["test"]["strategy"]["matrix"]
     ends = environment.OLDEST, environment.NEWEST
     assert matrix["python"] == [f"{major}.{minor}" for major, minor in ends]
     binder = re.fullmatch(r"python-(\d+)\.(\d+)\s*", text_of("runtime.txt")).groups()
     assert ends[0] <= tuple(map(int, binder)) <= ends[1]
+    (link,) = re.findall(r"https://mybinder\.org[^\s)]+", text_of("README.md"))
+    binder, first = urllib.parse.urlsplit(link), course.paths()[0].name
+    assert binder.path == f"/v2/gh/{course.repository()}/main"
+    assert urllib.parse.parse_qs(binder.query) == {"urlpath": [f"lab/tree/notebooks/{first}"]}
 
 
 def test_machines_without_make_run_what_readme_says():
@@ -54,10 +56,3 @@ def test_machines_without_make_run_what_readme_says():
     run = [step["run"].removesuffix(" $LEFT_OUT") for step in steps if "run" in step]
     plain = re.findall(r"^(python -m (?:pip|ruff|pytest).*)$", text_of("README.md"), re.MULTILINE)
     assert len(plain) == 6 and [command for command in run if command.startswith("python")] == plain
-
-
-def test_binder_opens_the_first_notebook():
-    (link,) = re.findall(r"https://mybinder\.org[^\s)]+", text_of("README.md"))
-    binder, first = urllib.parse.urlsplit(link), course.paths()[0].name
-    assert binder.path == f"/v2/gh/{course.repository()}/main"
-    assert urllib.parse.parse_qs(binder.query) == {"urlpath": [f"lab/tree/notebooks/{first}"]}

@@ -10,8 +10,6 @@ import pytest
 import rehearse
 from utils.start import COLAB_LACKS, WORKS_WITH, WRITER, _pinned
 
-ROOT = Path(__file__).parent.parent
-
 
 def test_only_what_colab_lacks_may_be_installed_and_nothing_may_be_replaced():
     before = ["pandas==2.2.3", "torch==2.13.0+cpu"]
@@ -28,6 +26,10 @@ def test_only_what_colab_lacks_may_be_installed_and_nothing_may_be_replaced():
     ]:
         (trouble,) = rehearse.changes(before, after)
         assert words in trouble
+    holds = {rehearse.name(line) for line in rehearse.COLAB_HOLDS + rehearse.COLAB_HOLDS_ALONE}
+    lacks = set(map(rehearse.name, COLAB_LACKS))
+    assert not holds & (lacks | set(rehearse.COLAB_LACKS_TOO)), "the stand-in holds what Colab lacks"
+    assert set(map(rehearse.name, WORKS_WITH)) <= holds | lacks
 
 
 @pytest.mark.slow
@@ -57,10 +59,3 @@ def test_last_line_counts_and_failures_end_with_1(monkeypatch, capsys):
         assert capsys.readouterr().out.splitlines()[-1] == last
     with pytest.raises(SystemExit, match="99"):
         rehearse.main(["99"])
-
-
-def test_colab_stand_in_holds_nothing_that_colab_lacks():
-    holds = {rehearse.name(line) for line in rehearse.COLAB_HOLDS + rehearse.COLAB_HOLDS_ALONE}
-    lacks = set(map(rehearse.name, COLAB_LACKS))
-    assert not holds & (lacks | set(rehearse.COLAB_LACKS_TOO))
-    assert set(map(rehearse.name, WORKS_WITH)) <= holds | lacks

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -16,7 +15,6 @@ import course
 from utils import start
 from utils.gguf import PACKAGE
 
-ROOT = Path(__file__).parent.parent
 NEEDED = ["bertviz", "mpld3"]
 
 
@@ -52,9 +50,8 @@ def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     machine.lacks |= set(NEEDED)
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3,.*make lab") as caught:
         start.prepare()
-    assert machine.commands == []
-    # Jupyter shows this alone
-    assert caught.value._render_traceback_() == [f"PackagesMissing: {caught.value}"]
+    said = caught.value._render_traceback_()  # Jupyter shows this alone
+    assert machine.commands == [] and said == [f"PackagesMissing: {caught.value}"]
 
 
 def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(machine, colab):
@@ -113,16 +110,14 @@ def set_up(tmp_path, monkeypatch):
             (info / "METADATA").write_text(f"Name: {name}\n" + f"Version: {version}\n" * bool(version))
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setattr(sys, "path", list(sys.path))
-        monkeypatch.chdir(ROOT / "notebooks")
+        monkeypatch.chdir(course.ROOT / "notebooks")
         exec(compile(course.set_up(), "set-up", "exec"), {})
 
     return run
 
 
-UNFIT = """torch 2.5.1
-transformers 6.0.0.dev0
-pandas 4.0.0rc1
-transformers 4.57.1, pandas 1.5.3, conllu 7.0""".splitlines()
+UNFIT = ["torch 2.5.1", "transformers 6.0.0.dev0", "pandas 4.0.0rc1"]
+UNFIT += ["transformers 4.57.1, pandas 1.5.3, conllu 7.0"]
 
 
 @pytest.mark.parametrize("versions", UNFIT)

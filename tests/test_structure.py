@@ -7,13 +7,12 @@ import shutil
 import statistics
 import subprocess
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
 import course
 
-ROOT = Path(__file__).parent.parent
+ROOT = course.ROOT
 NOTEBOOKS = course.paths()
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "notebooks").glob("*.md"))]
 # A path of somebody's machine: two folders or more from the root, or a Windows home.
@@ -47,10 +46,8 @@ LIMITS = {name: int(most.replace(",", "")) for name, most in LIMITS}
 def within(name, counts):
     """Fail with the places where there is more than CONTRIBUTING.md allows, the worst one first."""
     limit = LIMITS[name]
-    over = sorted(((count, str(place)) for place, count in counts.items() if count > limit), reverse=True)
-    told = "; ".join(
-        f"{place}: {round(count, 1):,}, too many by {round(count - limit, 1):,}" for count, place in over
-    )
+    over = sorted(((count - limit, place) for place, count in counts.items() if count > limit), reverse=True)
+    told = "; ".join(f"{place}: too many by {round(count, 1):,}" for count, place in over)
     assert not over, f"{name}: at most {limit:,} (CONTRIBUTING.md, The limits). {told}"
 
 
@@ -72,14 +69,10 @@ def test_generated_cells_are_as_generated(path):
 
 
 @each_notebook
-def test_file_is_small_and_its_cells_were_run_once_in_order_from_a_fresh_kernel(path):
+def test_stored_outputs_are_small_of_a_fresh_kernel_text_and_pictures_with_at_most_three_decimals(path):
     assert path.stat().st_size < 1_000_000
     counts = [cell.execution_count for cell in cells(path, "code")]
     assert counts == list(range(1, len(counts) + 1)), "not run, or not in order: run `make notebooks`"
-
-
-@each_notebook
-def test_stored_outputs_are_text_and_pictures_of_at_most_three_decimals(path):
     for cell in cells(path, "code"):
         for output in cell.outputs:
             assert output.output_type != "error" or "raises-exception" in cell.metadata.get("tags", [])
@@ -91,15 +84,11 @@ def test_stored_outputs_are_text_and_pictures_of_at_most_three_decimals(path):
 
 
 @each_notebook
-def test_no_path_of_a_machine(path):
+def test_no_path_of_a_machine_is_shown_and_pictures_have_alt_texts(path):
     for cell in cells(path):
         said = cell.source + "".join(text_of(output) for output in cell.get("outputs", []))
         said = re.sub(r"https://\S+", "", said)
         assert not MACHINE_PATH.search(said), f"cell {cell.id}: {MACHINE_PATH.search(said)}"
-
-
-@each_notebook
-def test_pictures_have_alt_texts(path):
     for alt, target in re.findall(r"!\[(.*?)\]\(([^)\s]+)", prose(path)):
         assert len(alt) > 10, f"{target} needs an alt text"
     assert "<img" not in prose(path), "write pictures as ![alt](path)"
@@ -132,7 +121,7 @@ def test_links_lead_somewhere(path):
 
 
 @each_notebook
-def test_notebook_has_the_parts_of_the_house_style(path):
+def test_notebook_has_the_parts_of_the_house_style_and_prose_and_code_take_turns(path):
     said = course.about(path)
     assert 3 <= len(said["abilities"]) <= 5
     text = prose(path)
@@ -142,6 +131,9 @@ def test_notebook_has_the_parts_of_the_house_style(path):
         assert len(re.findall(rf"^#+ {part.lstrip('# ')}", text, re.MULTILINE)) == 1, part
     recall = text.split("## Can you say it without looking?")[1].split("Further reading")[0]
     assert len(re.findall(r"^\d\. ", recall, re.MULTILINE)) == recall.count("<details>") == 5
+    kinds = [cell.cell_type for cell in cells(path)]
+    assert "code code code" not in " ".join(kinds), "at most two code cells follow each other"
+    assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
 
 
 def guesses(path):
@@ -165,19 +157,11 @@ def test_an_answer_to_a_guess_is_printed_and_collapsed(path):
     assert hidden == asked, "what is collapsed is what answers a guess: run `make notebooks`"
     folded = [c.id for c in cells(path, "code") if c.metadata.get("jupyter", {}).get("outputs_hidden")]
     assert hidden == folded
-
-
-@each_notebook
-def test_text_after_a_guess_is_folded(path):
-    for _, cell, after in guesses(path):
+    for _, cell, after in guesses(path):  # and the text after it is folded
         told = after is not None and after.cell_type == "markdown"
         opened = told and after.source.startswith("<details><summary>What came out</summary>\n\n")
         assert opened or (told and course.asks(after)), f"the cell after {cell.id} tells, or asks, nothing"
         assert not opened or "\n</details>" in after.source, f"the cell after {cell.id} is not closed"
-
-
-def test_guesses_are_few():
-    within("Guesses of a notebook", {path.stem: len(guesses(path)) for path in NOTEBOOKS})
 
 
 COUNTED = re.compile(r"Layers and heads are counted from 0: `L(\d+)H(\d+)` is layer \1, head \2\.")
@@ -208,34 +192,6 @@ def test_heads_are_counted_from_0_and_named_as_in_the_code(path):
             assert ours in part, f"head {layer}-{head}: write {ours}, beside it if a paper is quoted"
 
 
-@each_notebook
-def test_prose_and_code_take_turns(path):
-    kinds = [cell.cell_type for cell in cells(path)]
-    assert "code code code" not in " ".join(kinds), "at most two code cells follow each other"
-    assert 0.45 <= kinds.count("markdown") / len(kinds) <= 0.75
-
-
-def test_notebooks_stay_short():
-    exercises = re.compile(r"^## Exercises$.*?(?=^## |\Z)", re.M | re.S)
-    words = {path.stem: len(exercises.sub("", prose(path)).split()) for path in NOTEBOOKS}
-    within("Words of a notebook, without its exercises", words)
-    mean = sum(len(prose(path).split()) for path in NOTEBOOKS) / len(NOTEBOOKS)
-    within("Words of a notebook, on average, with its exercises", {"the course": mean})
-
-
-def test_notebooks_are_done_in_one_sitting():
-    taken = {path.stem: course.minutes(cells(path)) for path in NOTEBOOKS}
-    whole = {name: parts["reading"] + parts["exercises"] for name, parts in taken.items()}
-    within("Minutes of a notebook, with its exercises", whole)
-
-
-def test_cells_are_short():
-    code = {f"{path.stem}, cell {cell.id}": cell for path in NOTEBOOKS for cell in cells(path, "code")}
-    lines = {name: len(re.findall(r"^.*\S", cell.source, re.M)) for name, cell in code.items()}
-    within("Lines of a code cell", lines)
-    within("Lines of a code cell, median", {"the course": statistics.median(lines.values())})
-
-
 def test_images_are_all_used_and_legible_alone():
     text = "".join([*map(prose, NOTEBOOKS), *(page.read_text(encoding="utf-8") for page in PAGES)])
     for image in (ROOT / "images").iterdir():
@@ -246,13 +202,10 @@ def test_images_are_all_used_and_legible_alone():
             assert "<rect width=" in source, f"{image.name} needs a ground of its own for dark pages"
 
 
-def test_pictures_of_views_are_those_of_the_notebooks():
+def test_readme_is_as_generated_and_pictures_of_views_are_those_of_the_notebooks():
     assert course.PICTURES
     for name in course.PICTURES:
         assert (ROOT / "images" / name).read_bytes() == course.picture(name), "run `make notebooks`"
-
-
-def test_readme_is_as_generated():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert course.readme(text) == text, "run `make notebooks`"
     assert all(f"notebooks/{path.name}" in text for path in NOTEBOOKS)
@@ -284,7 +237,20 @@ def test_the_map_is_true_and_imports_run_one_way():
     assert tuple(TopologicalSorter(MAP).static_order())
 
 
-def test_a_room_can_be_read():
+def test_notebooks_and_rooms_stay_short():
+    exercises = re.compile(r"^## Exercises$.*?(?=^## |\Z)", re.M | re.S)
+    words = {path.stem: len(exercises.sub("", prose(path)).split()) for path in NOTEBOOKS}
+    within("Words of a notebook, without its exercises", words)
+    mean = sum(len(prose(path).split()) for path in NOTEBOOKS) / len(NOTEBOOKS)
+    within("Words of a notebook, on average, with its exercises", {"the course": mean})
+    taken = {path.stem: course.minutes(cells(path)) for path in NOTEBOOKS}
+    whole = {name: parts["reading"] + parts["exercises"] for name, parts in taken.items()}
+    within("Minutes of a notebook, with its exercises", whole)
+    within("Guesses of a notebook", {path.stem: len(guesses(path)) for path in NOTEBOOKS})
+    code = {f"{path.stem}, cell {cell.id}": cell for path in NOTEBOOKS for cell in cells(path, "code")}
+    lines = {name: len(re.findall(r"^.*\S", cell.source, re.M)) for name, cell in code.items()}
+    within("Lines of a code cell", lines)
+    within("Lines of a code cell, median", {"the course": statistics.median(lines.values())})
     lines = {file.relative_to(ROOT): lines_of(file) for file in UTILS.rglob("*.py")}
     within("Lines of a file of `utils`", lines)
 

@@ -11,12 +11,10 @@ import make_treebank
 from utils.treebank import TREEBANK, Sentence, as_sentences, pattern_of, patterns_of, read_treebank
 
 UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
-RELATIONS = set(
-    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse aux cop mark nmod "
-    "appos nummod acl amod det clf case conj cc fixed flat list parataxis compound orphan goeswith "
-    # The subtypes are those of UD English.
-    "reparandum punct root dep nsubj:pass aux:pass obl:agent nmod:poss acl:relcl compound:prt".split()
-)
+# The subtypes are those of UD English.
+RELATIONS = """nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse aux cop
+    mark nmod appos nummod acl amod det clf case conj cc fixed flat list parataxis compound orphan goeswith
+    reparandum punct root dep nsubj:pass aux:pass obl:agent nmod:poss acl:relcl compound:prt""".split()
 DOG = """\
 # text = The dog didn't bark.
 1	The	the	DET	_	_	2	det	_	_
@@ -134,8 +132,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("what, text, fact", REFUSED, ids=[case[0] for case in REFUSED])
-def test_malformed_files_are_refused_with_the_number_of_the_line(read, what, text, fact):
+@pytest.mark.parametrize("text, fact", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_malformed_files_are_refused_with_the_number_of_the_line(read, text, fact):
     with pytest.raises(ValueError, match=fact):
         read(text)
 

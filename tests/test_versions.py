@@ -2,21 +2,18 @@
 
 import ast
 import warnings
-from pathlib import Path
 
 import pytest
 
 import course
 import environment
 
-ROOT = Path(__file__).parent.parent
-
 
 @pytest.mark.slow
 def test_every_file_and_every_cell_is_valid_for_the_oldest_and_compiles_here_without_a_warning():
-    files = [*ROOT.glob("*.py")]
-    files += [file for folder in (".ci", "utils", "tests") for file in (ROOT / folder).rglob("*.py")]
-    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    files = [*course.ROOT.glob("*.py")]
+    files += [file for folder in (".ci", "utils", "tests") for file in (course.ROOT / folder).rglob("*.py")]
+    texts = {path.relative_to(course.ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
     for path in course.paths():
         code = [cell for cell in course.read(path).cells if cell.cell_type == "code"]
         texts |= {f"{path.name}, cell {cell.id}": cell.source for cell in code}
@@ -25,8 +22,5 @@ def test_every_file_and_every_cell_is_valid_for_the_oldest_and_compiles_here_wit
         ast.parse(text, place, feature_version=environment.OLDEST)
         with warnings.catch_warnings(action="error"):  # an escape that means nothing
             compile(text, place, "exec")
-
-
-def test_ruff_checks_for_the_oldest():
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert 'target-version = "py{}{}"'.format(*environment.OLDEST) in text
+    text = (course.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'target-version = "py{}{}"'.format(*environment.OLDEST) in text, "ruff checks for the oldest"

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import bertviz
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from bertviz import neuron_view as bertviz_neuron_view
 from bertviz import transformers_neuron_view
 from PIL import Image
+from refused import refusals
 from view_samples import (
     SENTENCES,
     Words,
@@ -34,12 +34,12 @@ from view_samples import (
     written,
 )
 
+import course
 from utils import views
 from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS, opacity, opening_strength
 from utils.views.tokens import prettify, word_numbers
 
-ROOT = Path(__file__).parent.parent
 HALF_A_LEVEL = 0.0003  # of the square root of a weight, in steps of 1/4095
 LIBRARIES = 110_000  # characters of d3, deflated, which bertviz's pages fetch from a server
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
@@ -90,12 +90,12 @@ def test_another_process_gives_the_same_bytes_and_imports_no_matplotlib():
     here = eval(code)
     show = f"import sys, torch; from utils.views import head_view; view = {code}; "
     show += "print(view.html, view.png, 'matplotlib' in sys.modules)"
-    other = os.environ | {"PYTHONHASHSEED": "1"}
-    ran = subprocess.run([sys.executable, "-c", show], capture_output=True, cwd=ROOT, env=other, text=True)
+    asked = {"cwd": course.ROOT, "env": os.environ | {"PYTHONHASHSEED": "1"}}
+    ran = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, **asked)
     assert ran.stdout == f"{here.html} {here.png} False\n", ran.stderr
 
 
-def test_notebook_gets_page_picture_and_text(monkeypatch):
+def test_notebook_gets_page_picture_which_can_be_left_out_and_text(monkeypatch):
     view = head_view(weights(), names(4))
     monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
     live, _ = view._repr_mimebundle_()
@@ -107,16 +107,13 @@ def test_notebook_gets_page_picture_and_text(monkeypatch):
     monkeypatch.setenv("COURSE_STATIC_VIEWS", "1")
     static, metadata = view._repr_mimebundle_()
     assert set(static) == {"image/png", "text/plain"} and base64.b64decode(static["image/png"]) == view.png
+    monkeypatch.delenv("COURSE_STATIC_VIEWS")
+    bare = [make(A, T, picture=False) for make in (head_view, model_view)]
+    for one in (*bare, of_bert("w5", picture=False)):
+        assert "<img" not in one._repr_mimebundle_()[0]["text/html"]
     size = Image.open(io.BytesIO(view.png)).size  # more pixels than the page has, in the same shape
     width, height = (metadata["image/png"][side] for side in ("width", "height"))
     assert size[0] > width == int(shown[1]) and size[0] / size[1] == pytest.approx(width / height, rel=0.01)
-
-
-def test_the_picture_can_be_left_out(monkeypatch):
-    monkeypatch.delenv("COURSE_STATIC_VIEWS", raising=False)
-    views = [head_view(A, T, picture=False), model_view(A, T, picture=False)]
-    for view in [*views, neuron_view(BERT, Words(), "w5", picture=False)]:
-        assert "<img" not in view._repr_mimebundle_()[0]["text/html"]
 
 
 @pytest.mark.parametrize("name", ["head_view", "model_view"])
@@ -264,9 +261,7 @@ def test_grid_of_a_model_view_stands_on_one_screen(layers, heads, tokens):
 
 
 def test_only_lines_that_are_seen_are_counted_and_a_refusal_says_how_many_tokens_fit():
-    layers = [
-        torch.ones(1, 9, 110, 110).tril().log().softmax(-1)
-    ] * 40  # each token attends to those before it
+    layers = [torch.ones(1, 9, 110, 110).tril().log().softmax(-1)] * 40  # to the tokens before
     assert str(model_view([layer[..., :100, :100] for layer in layers[:30]], names(100)))
     with pytest.raises(ValueError, match=r"the first (\d+) tokens fit") as refused:
         model_view(layers, names(110))
@@ -290,18 +285,13 @@ def test_layers_that_do_not_attend_keep_their_place():
 # --- a drop-in for bertviz
 
 
-def test_html_action_is_bertvizs():
+def test_html_action_is_bertvizs_and_a_view_in_a_loop_is_displayed_where_it_is_asked_to_be(monkeypatch):
     assert head_view(A, T, html_action="return").data == head_view(A, T).html
     assert head_view(A, T, None, True, None, None, None, None, None, None, None, None, "return").data
-
-
-@pytest.mark.parametrize("make", [head_view, model_view])
-def test_a_view_in_a_loop_is_displayed_where_it_is_asked_to_be(make, monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", shown.append)
-    for _ in range(2):
-        assert make(A, T, html_action="view") is None
-    assert len(shown) == 2 and shown[0].html
+    assert all(make(A, T, html_action="view") is None for make in (head_view, model_view) * 2)
+    assert len(shown) == 4 and shown[0].html
 
 
 # --- the neuron view
@@ -388,16 +378,13 @@ def test_text_view_takes_probabilities_as_well_as_logits():
     assert data["surprise"][1:] == pytest.approx(bits.tolist(), abs=0.006)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "text"),
-    [
+def test_tokens_stand_as_in_a_text():
+    for tokens, text in (
         (["<s>", "Ġthe", "Ġca", "t", ".", "Ċ"], ["<s>", " the", " ca", "t", ".", "⏎\n"]),
         (["[CLS]", "un", "##do", "it"], ["[CLS]", " un", "do", " it"]),
         (["▁The", "▁end"], [" The", " end"]),
-    ],
-)
-def test_tokens_stand_as_in_a_text(tokens, text):
-    assert data_of(text_view(weights(tokens=len(tokens)), tokens))["attention"][0]["text"] == text
+    ):
+        assert data_of(text_view(weights(tokens=len(tokens)), tokens))["attention"][0]["text"] == text
 
 
 # --- what is refused
@@ -510,12 +497,6 @@ OF_A_WRONG_VALUE = {
     "head 4 of 4": (lambda: of_bert("w5", head=4), "head: index 4.*4 heads.*0 to 3"),
     "token 3 of 3": (lambda: of_bert("w5", token=3), "token: index 3.*text has 3 tokens.*0 to 2"),
 }
-REFUSED = [(TypeError, *row) for row in OF_A_WRONG_TYPE.items()]
-REFUSED += [(ValueError, *row) for row in OF_A_WRONG_VALUE.items()]
-
-
-@pytest.mark.parametrize(("error", "what", "how"), REFUSED, ids=[row[1] for row in REFUSED])
-def test_what_cannot_be_drawn_is_refused(error, what, how):
-    call, fact = how
-    with pytest.raises(error, match=fact):
-        call()
+REFUSED = [(what, call, TypeError, fact) for what, (call, fact) in OF_A_WRONG_TYPE.items()]
+REFUSED += [(what, call, ValueError, fact) for what, (call, fact) in OF_A_WRONG_VALUE.items()]
+test_what_cannot_be_drawn_is_refused = refusals(REFUSED)

@@ -39,9 +39,8 @@ def new_encoder(**changes):
 
 def take_weights(ours, theirs, **parts):
     """Give parts of a layer, by their names, the weights of parts of PyTorch's."""
-    for name, other in (
-        parts | {"feed_forward.expand": "linear1", "feed_forward.contract": "linear2"}
-    ).items():
+    parts |= {"feed_forward.expand": "linear1", "feed_forward.contract": "linear2"}
+    for name, other in parts.items():
         source = theirs.get_submodule(other)
         packed = isinstance(source, nn.MultiheadAttention)
         weights = weights_of_torch(source) if packed else source.state_dict()
