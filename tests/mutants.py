@@ -109,11 +109,14 @@ def mutants(exercise, count=None):
         made = [(old, new) for old, names in places(tree, attempt) for new in changes(old, names)]
         if count is not None and len(made) > count:
             made = random.Random(f"{exercise} {place}").sample(made, count)
-        lists = [step for step in tree.body if ast.unparse(step).startswith(f"right({exercise!r},")]
+        texts = {step: ast.unparse(step) for step in tree.body if isinstance(step, ast.Assign | ast.Expr)}
         for old, new in made:
             (step,) = (step for step in tree.body if step.lineno <= old.lineno <= step.end_lineno)
-            steps = [step] if name in vars(module) else [step, *(other for other in lists if other != step)]
-            steps.sort(key=lambda step: step.lineno)
+            steps, call = [step], f"{getattr(step, 'name', '=')}("  # and where its result goes
+            if name not in vars(module):
+                used = (other for other, text in texts.items() if text.startswith(f"right({exercise!r},"))
+                made_by = (other for other, text in texts.items() if call in text.partition(" = ")[2])
+                steps = sorted({step, *used, *made_by}, key=lambda step: step.lineno)
             steps = [Replace(old.number, new).visit(copy.deepcopy(step)) for step in steps]
             text = f"{ast.unparse(old)} => {ast.unparse(new)}"
             mutated = run(module, steps, exercise, place, name)
