@@ -48,7 +48,6 @@ def test_texts_of_15_are_as_stored():
     made = more_texts.explained(
         more_texts.definitions(more_texts.NOTEBOOK_15, more_texts.CELLS_15), slice(-4, None)
     )
-    for lines, kept in zip(made["lines"], STORED_15["lines"][-4:], strict=True):
-        assert lines == pytest.approx(kept, abs=0.01)
-    for heads, kept in zip(made["heads"], STORED_15["heads"][-4:], strict=True):
-        assert heads == pytest.approx(kept, abs=0.01)
+    for name in ("lines", "heads"):
+        for found, kept in zip(made[name], STORED_15[name][-4:], strict=True):
+            assert found == pytest.approx(kept, abs=0.01)

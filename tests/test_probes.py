@@ -111,16 +111,15 @@ def test_heads_feed_forwards_and_embedding_sum_to_the_logit_difference(tokenizer
 
 def test_last_tokens_are_those_of_the_whole_prompts(tokenizer):
     prompts = probes.name_prompts(tokenizer, 8, seed=1)
-    prompts, rows = prompts._replace(input_ids=prompts.input_ids % 40), torch.arange(32)
+    prompts = prompts._replace(input_ids=prompts.input_ids % 40)
     whole, parts = probes.watched(MODEL, prompts.input_ids), probes.last_tokens(MODEL, prompts)
-    order = torch.cat([torch.where(prompts.last == last)[0] for last in prompts.last.unique()])
-    assert len(parts) > 1 and torch.equal(torch.cat([part.right for part in parts]), prompts.right[order])
-    for name, every in (("states", whole.hidden_states), ("put_out", whole.heard)):
-        for layer, expected in enumerate(every):
-            found = torch.cat([getattr(part, name)[layer][:, 0] for part in parts])
-            assert torch.allclose(found, expected[rows, prompts.last][order], atol=1e-6)
-    look = torch.stack([each[rows, :, prompts.last, prompts.right_at] for each in whole.attentions], dim=1)
-    assert torch.allclose(torch.cat([part.look for part in parts]), look[order], atol=1e-6)
+    assert len(parts) == len(prompts.last.unique()) > 1
+    for part, last in zip(parts, prompts.last.unique(), strict=True):
+        rows = torch.where(prompts.last == last)[0]
+        for ours, theirs in zip(part.states + part.put_out, whole.hidden_states + whole.heard, strict=True):
+            assert torch.allclose(ours[:, 0], theirs[rows, last], atol=1e-6)
+        look = torch.stack([each[rows, :, last, prompts.right_at[rows]] for each in whole.attentions], dim=1)
+        assert torch.allclose(part.look, look, atol=1e-6) and torch.equal(part.right, prompts.right[rows])
 
 
 REFUSED = [
