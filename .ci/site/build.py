@@ -113,8 +113,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
             view.replace("'></iframe>", CHOSEN + "'></iframe>"), encoding="utf-8"
         )
         front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
-        shown = r"^(<img .*?)??^<img [^\n]*it-and-class[^\n]*\n\n\*([^\n]+for the model\.)[^\n]*$"
-        pages[course.README] = re.sub(f"(?ms){shown}", FRONT, front)  # what stands before it comes after
+        shown = r"(?m)^!.*reads-and-writes.*\n\n\*(.+for the model\.).*$"
+        pages[course.README] = re.sub(shown, FRONT, front)
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
