@@ -19,3 +19,9 @@ addEventListener("DOMContentLoaded", () => {
 // The theme says light or dark at the page's root; a view's frame looks at the body.
 const root = document.documentElement, tell = () => document.body?.setAttribute("data-theme", root.dataset.theme);
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
+
+// An output with columns: two lines or more that begin with spaces, or have some in a row.
+addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_output pre").forEach((pre) => {
+  const lines = pre.textContent.split("\n").filter((line) => /^ +\S|\S {2,}\S/.test(line));
+  pre.classList.toggle("columns", lines.length > 1);
+}));
