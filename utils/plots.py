@@ -168,10 +168,8 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
             image = ax.imshow(table.detach().cpu(), **colours)
             ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
             ax.minorticks_off()
-            if limit is None:
+            if limit is None or ax is axes[-1]:
                 fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03)
-        if limit is not None:
-            fig.colorbar(image, ax=axes)
     return list(axes)
 
 
