@@ -5,12 +5,11 @@ one colour may come in any order, so a pixel needs only the product over them: a
 the same key - query are parallel and, in one column of pixels, stand a whole number of pixels apart. So one profile of
 coverage serves them all, and the sums of a column are a matrix product: profiles times logarithms.
 
-A page draws the faint lines of all heads first. Here lines come in a few BANDS of opacity, the faintest first; within a
-band each colour has its share of the ink.
+A page draws the faint lines of all heads first. Here those are drawn together, and each colour has its share of their
+ink. Of the others there are seldom many: a row of weights adds up to 1. They are drawn one by one.
 """
 
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from ..threads import one_thread
 # log(1 - a·c) is no product of a part from a and a part from c, but within 0.01 a mix of these three, by a.
 CURVES = (0.4, 0.9, 0.996)
 NEAR = 1_000_000  # numbers
-BANDS = (0, 0.12, 0.35, 0.6, 0.85, 1.01)
+FAINT = 0.12
 
 
 @one_thread()  # many small products are not worth waking other threads for each
@@ -31,18 +30,45 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
     (red, green, blue) a head. The rest is in pixels of the image: the ends of the lines, the middle of the first token,
     how far each token is below the last (a whole number), a line's width.
     """
-    bands = BANDS if len(opacities) > 1 else (0, 1.01)
+    place = left, right, top, step, width
     colours = torch.tensor(np.asarray(colours), dtype=torch.float32, device="cpu")
-    for least, most in pairwise(bands):
-        band = np.where((opacities >= least) & (opacities < most), opacities, 0)
-        if band.any():
-            logs, row, column = _sum_logs(band, left, right, top, step, width)
-            flat = logs.view(-1, len(opacities))
-            total = flat.sum(-1, keepdim=True).clamp_(max=-1e-9)
-            through = total.exp()
-            ink = torch.mm(flat, colours).mul_((1 - through) / total)
-            mixed = torch.cat([through, ink], dim=1).view(*logs.shape[:3], 4)
-            _place(image, mixed, row, column)
+    faint = np.where(opacities < FAINT, opacities, 0)
+    if faint.any():
+        logs, row, column = _sum_logs(faint, *place)
+        total = logs.sum(-1, keepdim=True).clamp_(max=-1e-9)  # (columns, step, tokens, 1)
+        through = total.exp()
+        _place(image, torch.cat([through, logs @ colours * ((1 - through) / total)], dim=-1), row, column)
+    _draw_each(image, np.where(opacities < FAINT, 0, opacities), colours.numpy(), *place)
+
+
+def _draw_each(image, opacities, colours, left, right, top, step, width):
+    """Draw lines as `draw_fan`, but one by one, the faintest first."""
+    edge, pixels = int(np.ceil(width / 2)) + 1, image.reshape(-1, 3)
+    columns = np.arange(max(0, int(left) - edge), min(image.shape[1], int(right) + edge + 1))[:, None]
+
+    @cache
+    def profile(offset):
+        """Return the pixels (rows, columns) of a line from query 0 to key `offset`, and how much of each it covers."""
+        along, slope = columns + 0.5 - left, np.full(columns.shape, offset * step / (right - left))
+        middle, tilt = top + slope * along, np.hypot(1, slope)
+        reach = (width / 2 + 0.5) * tilt  # up and down in a column
+        first = np.floor(middle - reach).astype(int)
+        rows = first + np.arange(int(2 * reach.max()) + 2)
+        cover = _coverage(first - middle, along, rows.shape[1], tilt, slope, right - left, width)[
+            ..., 0
+        ].numpy()
+        seen = cover > 0
+        return rows[seen], np.broadcast_to(columns, rows.shape)[seen], cover[seen, None]
+
+    heads, queries, keys = found = opacities.nonzero()
+    opacities = opacities[found].astype(np.float32)
+    for line in np.argsort(opacities, kind="stable"):
+        rows, across, cover = profile(keys[line] - queries[line])
+        rows = rows + step * queries[line]
+        inside = (rows >= 0) & (rows < len(image))
+        place = (rows * image.shape[1] + across)[inside]
+        below = pixels[place]
+        pixels[place] = below + opacities[line] * cover[inside] * (colours[heads[line]] - below)
 
 
 @one_thread()
