@@ -20,10 +20,12 @@ import pytest
 import torch
 import view_samples
 from families import family, own_attentions
+from test_pictures import PICTURES, shapes
 from view_samples import GROUPS, HOSTILE, KINDS
 
 from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS
+from utils.views.sheets import Fan, Text
 
 ROOT = Path(__file__).parent.parent
 # Notes each line that a page strokes on a canvas, since the canvas was last cleared.
@@ -584,6 +586,61 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(show
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width === 684")
     assert beside(page, "weight")[0]
+    page.set_viewport_size({"width": 390, "height": 900})  # there all is a little smaller
+    page.wait_for_function("document.querySelector('#vis svg').getBoundingClientRect().width < 375")
+    for row in ("headings", "ticks"):
+        ends = sorted(page.eval_on_selector_all(f".{row} text", read))
+        assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends)) and ends[-1][1] < 390
+
+
+def test_a_number_of_a_dimension_stands_over_its_cells(show):
+    page = show(neurons(token=2))
+    read = "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => (left + right) / 2)"
+    for group, column in enumerate(("queries", "keys", "product")):
+        ticks = page.locator("#expanded .ticks").nth(group).locator("text")
+        cells = page.locator(f"#{column} .vector").first.locator(".element").evaluate_all(read)
+        shown, places = [int(text) for text in ticks.all_text_contents()], ticks.evaluate_all(read)
+        assert len(cells) == HEAD_DIM and shown == list(range(0, HEAD_DIM, shown[1]))
+        assert places == pytest.approx([cells[number] for number in shown], abs=1)
+
+
+def test_neuron_view_hides_the_first_token_joins_words_and_strengthens_lines(show):
+    model, ids = view_samples.small_bert(), torch.arange(6)[None]
+    own = model(ids, output_attentions=True).attentions[1][0, 2].detach().double()
+    page = show(neuron_view(model, inputs={"input_ids": ids}, tokens=PIECES, layer=1, head=2, token=3))
+    page.get_by_label("Hide first token").check()
+    page.locator("#expanded #leftText > g").nth(2).click()  # which is token 3
+    assert [float(text) for text in beside(page, "weight")] == pytest.approx(own[3, 1:].tolist(), abs=6e-4)
+    page.get_by_label("Rescale the rest").check()
+    rest = own[3, 1:] / (1 - own[3, 0])
+    assert [float(text) for text in beside(page, "weight")] == pytest.approx(rest.tolist(), abs=6e-4)
+    assert "in each row it adds up to 1" in page.locator("#note").inner_text()
+    page = show(neuron_view(model, inputs={"input_ids": ids}, tokens=PIECES, layer=1, head=2))
+    page.get_by_label("Words").check()
+    words = [[0], [1, 2, 3], [4], [5]]
+    expected = torch.stack([own[:, word].sum(1) for word in words], 1)
+    expected = torch.stack([expected[word].mean(0) for word in words])
+    drawn = numbers(page, "#collapsed .attn-line-group line", "stroke-opacity").view(4, 4)
+    assert far(drawn, expected) < 1e-5
+    page.locator("#strength").fill("1")  # twice as strong: the root
+    drawn = numbers(page, "#collapsed .attn-line-group line", "stroke-opacity").view(4, 4)
+    assert far(drawn, expected**0.5) < 1e-5
+
+
+def test_on_a_phone_lines_have_room_and_no_row_is_cut(show):
+    page = show(head_view(PIECED, PIECES, heads=[0]), width=390)
+    token(page, "left", 1).click()
+    ends = [(start, end) for *_, start, _, end, _ in lines(page, canvas=1)]
+    assert ends and all(end - start >= 120 for start, end in ends)
+    boxes = [part.bounding_box() for part in page.locator("#heads button, #vis text, label").all()]
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    for layers in (3, 30):
+        page = show(model_view(view_samples.weights(layers, 12, 14), view_samples.names(14)), width=390)
+        page.get_by_label("Compact").set_checked(False)
+        height = numbers(page, ".frame", "height")[0].item()
+        rows = (page.locator("#grid").bounding_box()["height"] - 32) / height
+        assert rows >= 3 and rows % 1 < 3 / height  # but for a line of pixels or two
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def view_of_words(kind, words, **choice):
@@ -899,23 +956,6 @@ def framed(view, monkeypatch, style=""):
     return f"<!doctype html><meta charset=utf-8><body {style}>{view._repr_mimebundle_()[0]['text/html']}"
 
 
-GROUNDS = [("dark", "light", "auto", "dark"), ("light", "dark", "auto", "light")]
-GROUNDS += [(None, "dark", "auto", "dark"), ("light dark", "dark", "auto", "dark")]
-GROUNDS += [("dark", "dark", "light", "light")]
-
-
-@pytest.mark.parametrize(("scheme", "browser", "mode", "ground"), GROUNDS)
-def test_a_view_is_dark_where_its_notebook_is(show, monkeypatch, scheme, browser, mode, ground):
-    """scheme: what a notebook says in its CSS; None is a saved page. browser: what the reader has set."""
-    view = head_view(PIECED, PIECES, heads=[0], display_mode=mode)
-    shown = framed(view, monkeypatch, f"style='color-scheme: {scheme}'") if scheme else view
-    frame = show(shown, color_scheme=browser).frames[-1]
-    frame.wait_for_selector(f"html.{ground} #vis canvas", state="attached")
-    assert ground_and_text(frame, ground)
-    frame.get_by_role("button", name="Mean of all heads").click()
-    assert {colour for colour, *_ in lines(frame)} == {{"light": "#202020", "dark": "#cccccc"}[ground]}
-
-
 def ground_and_text(frame, ground):
     """Whether the ground is as dark as it should be, and all text far from it."""
     colour = "selector => getComputedStyle(document.querySelector(selector)).%s"
@@ -1044,3 +1084,48 @@ def test_text_view_of_a_long_text_shows_the_rest_as_elsewhere(show):
     assert (found[best] - expected[best]).abs().max() < FAINT
     rest = 1 - expected[best].sum()
     assert f"elsewhere {rest:.2f}" in page.locator("#said").inner_text()
+
+
+# --- the page and its picture
+
+# Where each text of an SVG is anchored on the page: [text, x, y].
+ANCHORS = """all => all.map((text) => {
+  const last = text.getNumberOfChars() - 1, side = getComputedStyle(text).textAnchor;
+  if (last < 0) return ["", 0, 0];
+  const { left, top } = document.querySelector("#vis svg").getBoundingClientRect();
+  const ends = [text.getStartPositionOfChar(0), text.getEndPositionOfChar(last)];
+  const x = { start: ends[0].x, end: ends[1].x, middle: (ends[0].x + ends[1].x) / 2 }[side];
+  const at = new DOMPoint(x, ends[0].y).matrixTransform(text.getScreenCTM());
+  return [text.textContent, at.x - left, at.y - top];
+})"""
+
+
+@pytest.mark.parametrize("kind", ["head", "model", "neuron"])
+def test_texts_and_lines_stand_in_the_picture_where_the_page_has_them(kind, show):
+    """To the pixel. Above a page's lines stand other things than above the picture's."""
+    view = PICTURES[kind]()
+    page = show(view, width={"head": 516, "model": 1100, "neuron": 1200}[kind])
+    if kind == "neuron":
+        page.locator("#collapsed #leftText > g").nth(1).hover()
+        page.locator("#collapsed #leftText > g").nth(1).locator("rect").last.click()
+    found = page.eval_on_selector_all("#vis svg text", ANCHORS)
+    down = 0
+    if kind != "neuron":
+        drawn = np.array([line[2:] for line in lines(page)], float)
+        fans, expected = shapes(view, Fan), []
+        for fan in fans:
+            for _, query, key in np.argwhere(fan.seen > 0).tolist():
+                expected.append([fan.left, fan.top + fan.step * query, fan.right, fan.top + fan.step * key])
+        expected = np.array(expected)
+        down = expected[:, 1].min() - drawn[:, 1].min()
+        drawn[:, [1, 3]] += down
+        near = np.abs(drawn[:, None] - expected[None]).max(axis=-1)
+        assert (near.min(axis=1) < 0.1).all() and (near.min(axis=0) < 0.1).all()
+    words = {word for word, *_ in found}  # no "Layer", and no numbers of squares
+    texts = [text for text in shapes(view, Text) if text.shown in words]
+    if kind == "model":  # the numbers of its columns are no SVG
+        texts = [text for text in texts if text.x < fans[0].left]
+    assert len(texts) >= {"head": 10, "model": 2, "neuron": 40}[kind]
+    for text in texts:
+        apart = [max(abs(x - text.x), abs(y + down - text.y)) for word, x, y in found if word == text.shown]
+        assert min(apart, default=99) < 1, f"{text.text} is {apart} away"

@@ -4,13 +4,15 @@ import functools
 
 import pytest
 import torch
-from families import BERT, BOTH_TOKENS, CAUGHT, REFUSED, SOURCE, TARGET, family, own_attentions
+from families import BERT, BOTH_TOKENS, CAUGHT, GROUPED, REFUSED, SOURCE, TARGET, family, own_attentions
 from refused import refusals
 from transformers import (
     AttentionInterface,
     BertConfig,
     EncoderDecoderConfig,
     EncoderDecoderModel,
+    LlamaConfig,
+    LlamaForCausalLM,
     RobertaConfig,
     RobertaModel,
     RobertaTokenizer,
@@ -22,7 +24,7 @@ from utils.attention import LayerAttention, use_fused_attention
 from utils.dates import DATE_CONFIG
 from utils.decoder import Decoder, EncoderDecoder
 from utils.encoder import Encoder
-from utils.llama import load_writer, to_llama
+from utils.llama import from_llama, load_writer, to_llama
 from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.capture import Stack, catch
 from utils.views.neurons import NeuronPanel, require_page
@@ -126,7 +128,7 @@ def test_families_hold_what_they_are_there_for():
     kinds = ("Bert", "GPT2", "ModernBert", "GptOss", "MiMoV2Flash", "Gemma2", "T5", "UMT5", "Bart", "Llama")
     found = {name: panels_of(*family(name, "eager")) for name in kinds}
     bert, gpt, modern, oss, mimo, gemma, t5, umt5, _, llama = (panels[0] for panels in found.values())
-    plain = {"name", "left_text", "right_text", "layers", "heads", "key_of", "queries", "keys"}
+    plain = {"name", "left_text", "right_text", "layers", "heads", "key_of", "queries", "keys", "formula"}
     assert set(bert) == plain
     causal = floats(gpt["added"], gpt["added_shape"])
     assert causal.shape == (1, 1, 7, 7) and torch.equal(causal[0, 0] == 0, torch.ones(7, 7).tril() == 1)
@@ -307,6 +309,25 @@ def test_of_a_model_in_bfloat16_two_decimals_are_shown_and_it_is_said():
         own = torch.cat(model(**inputs, output_attentions=True).attentions).double()
     (panel,) = data_of(view)["attention"]
     assert (drawn(panel) - own).abs().max() < 0.05
+
+
+def test_of_the_courses_own_llama_the_weights_that_it_returns_are_named():
+    """Which head_view draws, as it is told to; and transformers' model with its weights is drawn here too."""
+    model = from_llama(LlamaForCausalLM(LlamaConfig(**GROUPED)))
+    ids = torch.arange(5)[None]
+
+    class Masked(Words):
+        def __call__(self, *texts, **more):
+            return (made := super().__call__(*texts, **more)) | {"attention_mask": made["token_type_ids"] + 1}
+
+    for given in (
+        {"inputs": {"input_ids": ids}, "tokens": names(5)},
+        {"tokenizer": Masked(), "sentence_a": "w5"},
+    ):
+        with pytest.raises(TypeError, match=r"Llama .*this one does, as outputs\.attentions"):
+            neuron_view(model, **given)
+    assert head_view(model(ids).attentions, names(5))
+    assert neuron_view(to_llama(model).model, inputs={"input_ids": ids}, tokens=names(5))
 
 
 # --- large models

@@ -20,17 +20,17 @@ what a reader sees where no script runs.
 
 from functools import partial
 
-import torch
-
 from . import pictures, texts
 from .capture import catch, missing
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
-from .page import View, make_choices, make_controls, make_view, menu, sentence_choices
-from .panels import choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
+from .options import with_options
+from .page import View, make_choices, make_controls, menu, sentence_choices
+from .panels import HALVES, choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
 
 __all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 
 
+@with_options
 def head_view(
     attention=None,
     tokens=None,
@@ -46,9 +46,7 @@ def head_view(
     include_layers=None,
     html_action=None,
     *,
-    display_mode="auto",
     layer_indices=None,
-    picture=True,
 ):
     """Draw bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
@@ -58,12 +56,7 @@ def head_view(
     prettify_tokens: whether marks of a tokenizer (Ġthe, ▁the, the</w>) are left out.
     layer, heads: which layer (0-based) and which heads (0-based) are shown first; default the first layer, all heads.
     include_layers: which layers (0-based) are in the page; default all.
-    html_action: "view" displays the view at once, in a loop too; "return", or nothing, returns it.
-    display_mode: the ground of the page, "light", "dark" or "auto": dark where the notebook says by its CSS that it is
-        (`color-scheme`, as JupyterLab does), else light; a saved page goes by the setting of the browser. The static
-        picture is always light.
     layer_indices: which layers of the model these are, for a hybrid, in which only some layers attend; default 0, 1, ...
-    picture: whether the output holds the static picture, which shows where no script runs. False is quicker.
 
     An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
     encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
@@ -90,13 +83,13 @@ def head_view(
     chosen = [choose(panel, layers) for panel in panels]
     data = {"attention": make_choices(chosen), "layer": layer, "heads": heads, "include_layers": layers}
     shown = f"L{layer}H{heads[0]}" if len(heads) == 1 else f"layer {layer}, {_some(heads, num_heads, 'head')}"
-    text = f"Head view: {_sizes(panels)} tokens, {shown}"
+    text = _with_remark(f"Head view: {_sizes(panels)} tokens, {shown}", panels, data)
     menus = menu("layer", "Layer") + make_controls(panels)
-    height, how = round(22.5 * count) + 170, (display_mode, picture, html_action)
     draw = partial(pictures.draw_heads, panels, layer, heads)
-    return make_view("head", text, menus, data, height, draw, how)
+    return text, menus, data, round(22.5 * count) + 170, draw
 
 
+@with_options
 def model_view(
     attention=None,
     tokens=None,
@@ -113,7 +106,6 @@ def model_view(
     html_action=None,
     *,
     layer_indices=None,
-    picture=True,
 ):
     """Draw bertviz's model view: every layer and head at once, each as a small picture that opens when it is clicked.
 
@@ -138,14 +130,14 @@ def model_view(
     data = {"attention": make_choices(chosen), "include_layers": layers, "include_heads": heads}
     data |= {"total_heads": total, "compact": compact}
     shown = f"{_some(layers, len(there), 'layer')}, {_some(heads, num_heads, 'head')}"
-    text = f"Model view: {_sizes(panels)} tokens, {shown}"
+    text = _with_remark(f"Model view: {_sizes(panels)} tokens, {shown}", panels, data)
     menus = make_controls(panels, ("compact", "Compact"), ("mean", "Means"))
     height = len(layers) * pictures.grid_cell(len(layers), total, longest, compact)[1]
-    height, how = round(min(max(height, 18 * longest + 60), 800)) + 130, (display_mode, picture, html_action)
     draw = partial(pictures.draw_grid, chosen[0], layers, heads, total)
-    return make_view("model", text, menus, data, height, draw, how)
+    return text, menus, data, round(min(max(height, 18 * longest + 60), 800)) + 130, draw
 
 
+@with_options
 def neuron_view(
     model,
     tokenizer=None,
@@ -164,8 +156,6 @@ def neuron_view(
     include_layers=None,
     include_heads=None,
     model_type=None,
-    html_action=None,
-    picture=True,
 ):
     """Draw bertviz's neuron view: how the query and key vectors of one head make its attention weights.
 
@@ -173,8 +163,7 @@ def neuron_view(
     or one made of the course's attention (`Encoder`, `EncoderDecoder`, ...). It is run twice, and left as it was.
     tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu. For an
     encoder-decoder sentence_b is the target that its decoder reads; without it the encoder alone is drawn.
-    layer, head: what is shown first (0-based), default the first of each. display_mode, html_action, picture: as in
-    `head_view`. model_type is bertviz's, and not needed here.
+    layer, head: what is shown first (0-based), default the first of each. model_type is bertviz's, and not needed here.
     token: index (0-based) of the query token that the static picture shows, default 1: the first after [CLS]. When it
     is given, the page too opens with this token chosen.
     show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default the first
@@ -230,16 +219,16 @@ def neuron_view(
         remarks.append(ROUNDED)
     shown = f"L{layer}H{head}, query {first.query_tokens[chosen]!r} in the picture"
     text = "; ".join([f"Neuron view: {sizes} tokens, {shown}", *remarks])
-    decimals = 2 if first.stack.dtype in (torch.bfloat16, torch.float16) else 3
+    decimals = 2 if first.stack.dtype in HALVES else 3
     data = {"attention": choices, "layer": layer, "head": head, "chosen": token, "decimals": decimals}
     data["remark"] = "; ".join(remarks)
     rows = max(max(len(panel.query_tokens), len(panel.key_tokens)) for panel in panels)
     menus = menu("layer", "Layer") + menu("att_head", "Head") + make_controls(panels)
     draw = partial(pictures.draw_neurons, first, layer, head, chosen, decimals)
-    how = display_mode, picture, html_action
-    return make_view("neuron", text, menus, data, 26 * rows + 160, draw, how)
+    return text, menus, data, 26 * rows + 160, draw
 
 
+@with_options
 def text_view(
     attention,
     tokens=None,
@@ -256,14 +245,12 @@ def text_view(
     probabilities=None,
     input_ids=None,
     vocabulary=None,
-    display_mode="auto",
     layer_indices=None,
-    picture=True,
 ):
     """Draw a text as it is read: of a token that is pointed at, the tokens that it attends to are shaded by its weights.
 
-    attention, tokens, prettify_tokens, include_layers, include_heads, layer_indices, display_mode, html_action,
-    picture: as in `model_view`; up to 512 tokens. Blue is what a token attends to, orange who attends to it.
+    attention, tokens, prettify_tokens, include_layers, include_heads, layer_indices: as in `model_view`; up to 512
+    tokens. Blue is what a token attends to, orange who attends to it.
     prompt_length: how many tokens were given to the model; a mark stands where it began to write.
     layer, head: what is shown first (0-based), default the first layer and the mean of its heads. token: which token
     is kept at first, default the last, whose weights the static picture shows.
@@ -294,19 +281,26 @@ def text_view(
     data = {"attention": [packed], "include_layers": layers, "include_heads": heads, "layer": layer}
     data |= {"head": "mean" if head is None else head, "token": token, "prompt_length": prompt_length}
     data |= {"surprise": surprise, "nexts": nexts}
-    if kept.share < 1:
-        data["remark"] = (
-            f"of each query the page holds the {kept.levels.shape[-1]} strongest of up to {count} keys, "
-            f"on average {kept.share:.2f} of its weight; the rest is called elsewhere"
-        )
     where = f"layer {layers[layer]}, mean of all heads" if head is None else f"L{layers[layer]}H{heads[head]}"
     text = f"Text view: {count} tokens, {where}, query {panel.query_tokens[token]!r} in the picture"
+    text = _with_remark(text, [panel], data)
+    if kept.share < 1:
+        whole = f"of each query the page holds the {kept.levels.shape[-1]} strongest of up to {count} keys, "
+        whole += f"on average {kept.share:.2f} of its weight; the rest is called elsewhere"
+        data["remark"] = "; ".join([*filter(None, [panel.remark]), whole])
     ways = {"from": "what it attends to", "to": "who attends to it", "both": "both"}
     menus = menu("layer", "Layer") + menu("head", "Head") + menu("way", "Shows", ways)
     menus += make_controls([panel], ("log", "Logarithmic"))
-    height, how = round(34 * sum(map(len, written)) / 110) + 220, (display_mode, picture, html_action)
     draw = partial(pictures.draw_text, panel, written, layer, head, token, where, prompt_length, surprise)
-    return make_view("text", text, menus, data, height, draw, how)
+    return text, menus, data, round(34 * sum(map(len, written)) / 110) + 220, draw
+
+
+def _with_remark(text, panels, data):
+    """Return the text with what a reader has to know of the panels, which goes into the data of the page too."""
+    remarks = [panel.remark for panel in panels if panel.remark][:1]
+    if remarks:
+        data["remark"] = remarks[0]
+    return "; ".join([text, *remarks])
 
 
 def _sizes(panels):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .panels import HALVES
+
 NAME = "caught_for_a_view"  # under which transformers knows the attention function
 MASKED = torch.finfo(torch.float32).min  # in place of a score: may not be attended to
 LOW = -9000  # what is added to a score below this masks it: models have numbers of their own, to -10,000
@@ -40,6 +42,12 @@ class Stack:
     def has_bias(self):
         """Whether anything but a mask is added to scores."""
         return self.added is not None and bool((self.added[self.added > MASKED] != 0).any())
+
+    def formula(self, layer):
+        """Return what is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias"."""
+        scaled = f"× {self.scale[layer]:.3g}" if self.has_own_scale else f"/ √{self.query.shape[-1]}"
+        capped = f"within ±{self.softcap:g}" if self.softcap else ""
+        return " ".join(part for part in (scaled, capped, "+ bias" if self.has_bias else "") if part)
 
     def key_of(self, head):
         """Return the key head of a query head."""
@@ -88,7 +96,8 @@ def catch(model, inputs):
     if not calls:
         if not any("att" in type(part).__name__.lower() for part in model.modules()):
             raise TypeError(f"{type(model).__name__} has no attention, so no view of attention can show it.")
-        raise TypeError(_refusal(model, "computes its attention in its own way, where it cannot be caught"))
+        own = "computes its attention in its own way, where it cannot be caught"
+        raise TypeError(_refusal(model, own, returns=bool(getattr(expected, "attentions", None))))
     stacks = _stacks(model, calls)
     calls.clear()  # transformers keeps the function that fills it
     _require_same(model, stacks, _tensors(expected), _tensors(found))
@@ -225,7 +234,7 @@ def _stacks(model, calls):
 
 def _remarks(model, stack):
     """Say what a reader of the view would else take for a mistake."""
-    if stack.dtype in (torch.bfloat16, torch.float16):
+    if stack.dtype in HALVES:
         kind = str(stack.dtype).removeprefix("torch.")
         yield f"the model computes in {kind}, so its own weights differ in the third decimal"
     if stack.sinks is not None and type(model).__name__.startswith("Granite"):
@@ -286,12 +295,17 @@ def _tensors(output, path=()):
     return {key: one for place, part in items for key, one in _tensors(part, (*path, place)).items()}
 
 
-def _refusal(model, what):
-    return (
-        f"{type(model).__name__} {what}, so there is no neuron view of it. head_view and model_view draw the weights "
-        'that a model returns: one of transformers does, loaded with attn_implementation="eager" and called with '
-        "output_attentions=True."
+def _refusal(model, what, returns=False):
+    """Return why there is no view, and what to do. returns: whether the model returns its weights as it was called."""
+    how = (
+        "this one does, as outputs.attentions"
+        if returns
+        else (
+            'one of transformers does, loaded with attn_implementation="eager" and called with output_attentions=True'
+        )
     )
+    name = type(model).__name__
+    return f"{name} {what}, so there is no neuron view of it. head_view and model_view draw the weights that a model returns: {how}."
 
 
 def _layers(model, modules, paths):

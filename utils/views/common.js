@@ -16,10 +16,19 @@ const add = (parent, tag, set) => parent.appendChild(Object.assign(document.crea
 
 // --- numbers
 
-// They arrive deflated, as base64: weights as two bytes each, the square root of the weight in steps of 1/4095.
+// They arrive deflated: weights as two bytes each, the square root of the weight in steps of 1/4095. In the text five signs
+// are a number in base 85, of four bytes; the first sign says how many bytes at its end are left over.
+const BASE_85 = range(94).map((sign) => sign + 33).filter((sign) => !"\"&'<\\".includes(String.fromCharCode(sign)));
+const DIGITS_OF = Uint8Array.from(range(127), (sign) => Math.max(0, BASE_85.indexOf(sign)));
 async function unpack(text) {
-  const raw = new Blob([Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0))]);
-  return new Uint8Array(await new Response(raw.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
+  const raw = new DataView(new ArrayBuffer(((text.length - 1) / 5) * 4));
+  for (let i = 1, at = 0; i < text.length; at += 4) {
+    let word = 0;
+    for (const end = i + 5; i < end; i++) word = word * 85 + DIGITS_OF[text.charCodeAt(i)];
+    raw.setUint32(at, word);
+  }
+  const deflated = new Blob([raw.buffer.slice(0, raw.byteLength - text[0])]);
+  return new Uint8Array(await new Response(deflated.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
 }
 // Numbers of some bytes each come as all their first bytes, then all their second ones: so they are shorter.
 async function numbers(text, size, make) {
@@ -281,27 +290,21 @@ function onChange(redraw) {
 // --- the ground
 
 // In a frame the notebook says by a message whether it is dark; a page by itself goes by the browser's setting.
-const wish = view.display_mode;
-const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-function setGround(scheme) {
-  const both = /light/.test(scheme) && /dark/.test(scheme);
-  const dark = wish === "auto" ? (both ? prefersDark.matches : /dark/.test(scheme)) : wish === "dark";
-  view.display_mode = dark ? "dark" : "light";
-  for (const mode of ["light", "dark"]) document.documentElement.classList.toggle(mode, mode === view.display_mode);
-}
+const wish = view.display_mode, prefersDark = matchMedia("(prefers-color-scheme: dark)");
 let scheme = parent === window ? "light dark" : "light";
-setGround(scheme);
-function changeGround(to) {
-  scheme = to;
-  const before = view.display_mode;
-  setGround(scheme);
+function setGround(to) {
+  const before = view.display_mode, both = /light/.test(to) && /dark/.test(to);
+  const dark = wish === "auto" ? (both ? prefersDark.matches : /dark/.test(to)) : wish === "dark";
+  [scheme, view.display_mode] = [to, dark ? "dark" : "light"];
+  for (const mode of ["light", "dark"]) document.documentElement.classList.toggle(mode, mode === view.display_mode);
   if (view.display_mode !== before) dispatchEvent(new Event("ground"));
 }
+setGround(scheme);
 addEventListener("message", ({ data }) => {
-  if (typeof data === "string") changeGround(data);
+  if (typeof data === "string") setGround(data);
   if (document.documentElement.classList.contains("drawn")) tellHeight();
 });
-prefersDark.addEventListener("change", () => changeGround(scheme));
+prefersDark.addEventListener("change", () => setGround(scheme));
 
 // --- the keyboard
 

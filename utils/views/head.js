@@ -1,8 +1,9 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-const DIGITS = 48, ROW = 22.5, SIZE = 15, TOP = 24; // DIGITS: the width of the column of weights, on either side
+const ROW = 22.5, SIZE = 15, TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-let words, gap; // the width of a column of words, and of what lies between
+const LINES = 124; // the least room for lines
+let digits, words, gap; // the width of a column of weights, on either side, and of words, and of what lies between
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
 let columns, watched;
@@ -11,19 +12,20 @@ const layers = view.include_layers;
 const heads = () => range(shown.length).filter((head) => shown[head]);
 const headColour = (head) => (head === MEAN ? textColour() : colourOf(head));
 const layerNow = () => layers[byId("layer").selectedIndex] ?? "mean";
-const place = () => ({ left: DIGITS + words, right: DIGITS + words + gap, top: TOP, step: ROW });
+const place = () => ({ left: digits + words, right: digits + words + gap, top: TOP, step: ROW });
 
 function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex, kept = watched?.kept;
   const width = widthOfPage();
-  words = 0.26 * width;
-  gap = width - 2 * (words + DIGITS);
+  digits = width < 480 ? 34 : 48;
+  words = Math.min(0.26 * width, (width - LINES) / 2 - digits);
+  gap = width - 2 * (words + digits);
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
   weights = shown.map((_, head) => (head === MEAN && !shown[MEAN] ? null : weightsOf(choice, left, right, layer, head)));
   const height = Math.max(left.length, right.length) * ROW + TOP + 4;
   byId("vis").replaceChildren();
   // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
-  const start = Math.floor(DIGITS + words) - 1;
+  const start = Math.floor(digits + words) - 1;
   [ink, inkOfOne] = [0, 1].map(() => addCanvas(byId("vis"), gap + 3, height));
   [ink, inkOfOne].forEach((one) => {
     one.canvas.style.left = `${start}px`;
@@ -31,7 +33,7 @@ function draw() {
   });
   const drawing = svg(byId("vis"), "svg", { width, height });
   const at = { y: TOP, width: words, step: ROW, size: SIZE, room: 0.68 * words - 10 };
-  columns = [["left", left, DIGITS], ["right", right, DIGITS + words + gap]].map(([id, lines, x]) =>
+  columns = [["left", left, digits], ["right", right, digits + words + gap]].map(([id, lines, x]) =>
     drawColumn(drawing, id, lines, { x, ...at }));
   const { left: begins, right: ends } = place();
   svg(drawing, "text", { class: "heading", x: begins - 7.5, y: 15, "text-anchor": "end" }, "query");
@@ -58,7 +60,7 @@ function show(isLeft, index) {
   clear(inkOfOne);
   ends.forEach((end) => drawTogether(on, weightsAt(end), end));
   const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
-  const [x, anchor] = isLeft ? [2 * (DIGITS + words) + gap - 42, "start"] : [42, "end"];
+  const [x, anchor] = isLeft ? [2 * (digits + words) + gap - digits + 6, "start"] : [digits - 6, "end"];
   drawDigits(byId("digits"), mean, x, anchor, (i) => TOP + i * ROW + SIZE);
   drawBoxes(isLeft, on, ends.map(weightsAt));
   const name = on.length > 1 ? `Layer ${layerNow()}, mean of the ${on.length} heads shown` : nameOfHead(layerNow(), on[0] === MEAN ? "mean" : on[0]);
@@ -82,7 +84,7 @@ function drawTogether(on, weights, [row, column]) {
 function drawBoxes(isLeft, on, all) {
   find(".boxes").forEach((part) => part.remove());
   const group = svg(columns[0].parentNode, "g", { class: "boxes" });
-  const wide = 0.3 * words, width = wide / on.length, x = isLeft ? DIGITS + 2 * words + gap - wide : DIGITS;
+  const wide = 0.3 * words, width = wide / on.length, x = isLeft ? digits + 2 * words + gap - wide : digits;
   all.forEach((weights, row) => weights.forEach((weight, i) => svg(group, "rect", {
     x: x + i * width, y: TOP + row * ROW + 2, width, height: ROW - 4, fill: headColour(on[i]), opacity: weight ** exponent(1),
   })));
@@ -95,7 +97,7 @@ function drawGathered(isLeft, index, others, mean) {
   best.forEach((i) => add(box, "div", { textContent: `${mean[i].toFixed(2)} ${isolate(others[i].text)}`, title: nameOf(others[i]) }));
   const top = TOP + (index + 0.5) * ROW - box.offsetHeight / 2;
   box.style.top = `${clamp(top, 0, byId("vis").offsetHeight - box.offsetHeight)}px`;
-  box.style.left = `${isLeft ? DIGITS + words + 12 : DIGITS + words + gap - 12 - box.offsetWidth}px`;
+  box.style.left = `${isLeft ? digits + words + 12 : digits + words + gap - 12 - box.offsetWidth}px`;
 }
 function rest() {
   ink.canvas.style.visibility = "visible";
@@ -124,12 +126,9 @@ function drawSquares() {
   let before; // the two clicks of a double click undo each other, or not
   buttons.forEach((button, head) => {
     button.onclick = ({ detail }) => {
-      if (detail < 2) before = [...shown];
-      press(head, false);
-    };
-    button.ondblclick = () => {
-      shown = before;
-      press(head, true);
+      if (detail > 1) shown = before;
+      else before = [...shown];
+      press(head, detail > 1);
     };
   });
   markSquares();

@@ -29,7 +29,8 @@ function layOut() {
   const line = Math.min(view.line, Math.max(1, step * bin));
   cell = { width: wide, height, step, bin, line, thin: Math.min(1, (0.6 * step) / line) };
   byId("vis").classList.toggle("beside", beside);
-  byId("grid").style.maxHeight = `${beside ? 840 : 440}px`;
+  (beside ? byId("side") : byId("vis")).prepend(byId("said"), byId("note"));
+  byId("grid").style.maxHeight = `${34 + Math.max(1, Math.floor(800 / height)) * height}px`; // cuts no row
 }
 function draw() {
   const again = opened && [opened.row, opened.column], kept = opened?.watched.kept;
@@ -148,7 +149,6 @@ function close() {
 
 begin(() => {
   byId("vis").innerHTML = "<div id=grid><p id=axes>Head →, layer ↓</p><div id=columns aria-hidden=true></div><div id=rows></div></div><div id=side><div id=card hidden></div></div>";
-  byId("side").prepend(byId("said"), byId("note"));
   byId("compact").checked = view.compact;
   document.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || !opened) return;

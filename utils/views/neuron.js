@@ -77,7 +77,7 @@ function dress(svg) {
 
   open.select("#rightText").attr("transform", `translate(${FAR()})`);
   open.selectAll("#hlines3").attr("transform", "translate(44)");
-  write(open, "formula", [formula(size)], SCORE - 6, 36, "start", 11);
+  write(open, "formula", [panelNow().formula[config.layer]], SCORE - 6, 36, "start", 11);
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((21 * size) / MATRIX_WIDTH))); // no two numbers touch
   const ticks = d3.range(0, size, step);
   for (const column of [QUERIES, KEYS, PRODUCT]) {
@@ -106,11 +106,12 @@ function dress(svg) {
 }
 
 function renderHeadingsExpanded(svg) {
-  const product = isNarrow() ? "q \u00d7 k" : "q \u00d7 k (elementwise)";
+  const [isPhone, product] = [widthOfPage(OPEN) < 440, isNarrow() ? "q \u00d7 k" : "q \u00d7 k (elementwise)"];
+  const names = isPhone ? ["q", "k", product] : ["Query q", "Key k", product], size = isPhone ? 13 : 16;
   const middles = [QUERIES, KEYS, PRODUCT].map((column) => column + MATRIX_WIDTH / 2);
-  write(svg, "headings", ["Query q", "Key k", product], (i) => middles[i], 18, "middle", 16);
-  write(svg, "headings", ["q \u2219 k"], SCORE - 6, 18, "start", 16);
-  write(svg, "headings", ["Softmax"], RIGHT - 58.5, 18, "start", 16);
+  write(svg, "headings", names, (i) => middles[i], 18, "middle", size);
+  write(svg, "headings", ["q \u2219 k"], SCORE - 6, 18, "start", size);
+  write(svg, "headings", ["Softmax"], RIGHT - 58.5, 18, "start", size);
   write(svg, "nothing", ["No token selected"], middles[2], HEADING_HEIGHT + 55, "middle", 20).attr("id", "placeholder");
 }
 
@@ -142,18 +143,6 @@ function drawConnectors(svg, row, weights) {
     const [start, elbow, end] = this.dataset.ends.split(",");
     return `M${start},${middle(row)}H${elbow}V${middle(column)}H${end}`;
   });
-}
-
-// What is done to q·k before softmax, in a few signs: "/ √32", "× 0.25 + bias".
-function formula(size) {
-  const panel = panelNow(), { scale, softcap } = panel;
-  const rows = panel.addedRow ? panel.left_text.map((_, row) => panel.addedRow(panel.added_of[config.layer], config.head, row)) : [];
-  const isBias = (row) => row.some((number) => number !== 0 && number > -1e38);
-  return [
-    scale ? `× ${+scale[config.layer].toPrecision(3)}` : `/ √${size}`,
-    softcap ? `within ±${softcap}` : "",
-    rows.some(isBias) ? "+ bias" : "",
-  ].join(" ");
 }
 
 function showComputation(svg, row) {

@@ -1,6 +1,7 @@
 """What the neuron view is given: a model's inputs with the texts of their tokens; and what its page gets."""
 
 import inspect
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,10 @@ MOST_TOKENS = 128  # of each list: a browser draws a cell for each number of eac
 MOST_NUMBERS = 12_000_000  # in all vectors: a page of 30 MB
 MOST_EXACT = 200_000  # so many numbers are in the page as float32, more of them in 16 bits each
 ROUNDED = "so many vectors are in 16 bits each: weights are within 0.001, with fewer layers within 0.00001"
+SPARE = (
+    "token_type_ids",
+    "attention_mask",
+)  # a model that does not know these needs none of them for one text
 MORE_WAYS = "Or pass inputs, a dict of what the model takes, with tokens, the text of each position."
 
 
@@ -148,6 +153,7 @@ def pack(panel, exact):
         "right_text": panel.key_tokens,
         "layers": panel.layers,
         "heads": heads,
+        "formula": [stack.formula(row) for row in rows],
         "key_of": [key_heads.index(one) for one in key_of],
         "queries": _vectors(query, exact),
         "keys": _vectors(key, exact),
@@ -162,7 +168,11 @@ def pack(panel, exact):
         tables, added_of = _distinct(stack.added[rows].float().numpy())  # most layers share one
         if tables.shape[1] > 1:
             tables = tables[:, heads]
-        packed |= {"added": deflate(tables), "added_shape": list(tables.shape), "added_of": added_of}
+        packed |= {
+            "added": deflate(tables, zlib.Z_DEFAULT_STRATEGY),
+            "added_shape": list(tables.shape),
+            "added_of": added_of,
+        }
     return packed
 
 
@@ -250,7 +260,7 @@ def _sentence_b_start(inputs):
 
 
 def _known(model, inputs):
-    """Return what the tokenizer made without the types of tokens, where the model knows none; where the model is.
+    """Return what the tokenizer made without types of tokens and mask, where the model knows none; where the model is.
 
     What is around a model (torch.compile, DataParallel) hands on whatever it gets, so the parts in it are asked.
     """
@@ -258,7 +268,7 @@ def _known(model, inputs):
     if any(one.kind is one.VAR_POSITIONAL for one in known.values()):
         for part in model.modules():
             known |= inspect.signature(part.forward).parameters
-    return _on_device(model, {k: v for k, v in inputs.items() if k != "token_type_ids" or k in known})
+    return _on_device(model, {k: v for k, v in inputs.items() if k not in SPARE or k in known})
 
 
 def _on_device(model, inputs):

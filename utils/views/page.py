@@ -21,10 +21,15 @@ import numpy as np
 
 from . import ink
 
-MODES = ("auto", "light", "dark")
+# Of a page's numbers: none needs an escape in JSON or HTML.
+SIGNS = np.array([sign for sign in range(33, 127) if chr(sign) not in "\"&'<\\"][:85], np.uint8)
 # What the frame of a page does: it tells the page the ground of the notebook, and takes the height that the page tells.
+# Where no CSS says which scheme it is, the ground is what is painted behind the frame.
 ONLOAD = (
-    "const tell=()=>this.contentWindow.postMessage(getComputedStyle(this).colorScheme,'*');"
+    "const ground=(at)=>{if(!at)return 'light';const [r,g,b,a=1]=getComputedStyle(at).backgroundColor.match(/[\\d.]+/g);"
+    "return a<0.5?ground(at.parentElement):r*0.3+g*0.6+b*0.1<128?'dark':'light'};"
+    "const tell=()=>{const scheme=getComputedStyle(this).colorScheme;"
+    "this.contentWindow.postMessage(scheme==='normal'?ground(this):scheme,'*')};"
     "window.addEventListener('message',({source,data})=>{if(source===this.contentWindow&&data.height)"
     "{this.parentNode.style.minHeight=data.height+'px';"
     "if(this.previousElementSibling)this.previousElementSibling.style.display='none'}});tell();"
@@ -49,17 +54,6 @@ class View:
     @property
     def data(self):
         return self.html
-
-    def finish(self, html_action):
-        """Do as bertviz does: return the view, or, if the action is "view", display it at once."""
-        if html_action in (None, "return"):
-            return self
-        if html_action != "view":
-            raise ValueError(f'html_action is "view", "return" or left out, not {html_action!r}.')
-        from IPython.display import display
-
-        display(self)
-        return None
 
     @cached_property
     def sheet(self):
@@ -106,22 +100,13 @@ class View:
         return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {"image/png": size}
 
 
-def make_view(kind, text, menus, data, height, draw, how):
-    """Return a view, or display it. how: the display mode, whether it has a picture, and bertviz's html_action."""
-    display_mode, picture, html_action = how
-    page = make_page(kind, text, menus, data, display_mode)
-    return View(text, page, height, draw, picture).finish(html_action)
-
-
-def make_page(kind, title, menus, data, display_mode):
+def make_page(kind, title, menus, data):
     """Return page.html, filled. The text of tokens enters only as JSON, in which `<` cannot end a script."""
-    if display_mode not in MODES:
-        raise ValueError(f'display_mode is "auto", "light" or "dark", not {display_mode!r}.')
     if len(data["attention"]) > 1:
         names = {place: choice["name"] for place, choice in enumerate(data["attention"])}
         menus = menu("filter", "Attention", names) + menus
     data |= {"colours": ink.COLOURS, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
-    data |= {"line": ink.LINE, "faintest": ink.FAINTEST, "display_mode": display_mode}
+    data |= {"line": ink.LINE, "faintest": ink.FAINTEST}
     if kind == "neuron":
         data["script"] = _neuron_script()
     parts = {
@@ -184,7 +169,7 @@ def _neuron_script():
     code = re.sub(r"initialize\(\);\n", "", code, count=1)
     code = re.sub(r"render\(\);\n\}\);\s*$", "", code)
     script = "\n".join([_library("mpld3", "mpld3/js/d3.v5.min.js"), code, _own("neuron.js"), "});"])
-    return deflate(np.frombuffer(script.encode(), np.uint8))
+    return deflate(np.frombuffer(script.encode(), np.uint8), zlib.Z_DEFAULT_STRATEGY)
 
 
 @lru_cache
@@ -223,11 +208,20 @@ def _frame(view):
     )
 
 
-def deflate(numbers):
-    """Return an array's bytes, deflated, as base64: first the first byte of each number, low byte first, and so on."""
+def deflate(numbers, strategy=zlib.Z_RLE):
+    """Return an array's bytes, deflated: first the first byte of each number, low byte first, and so on.
+
+    They are text in which five of 85 SIGNS are four bytes, behind a sign that says how many bytes are left over.
+    Numbers that repeat no others are shorter by Z_RLE, and quicker; what repeats itself is shorter without.
+    """
     size = numbers.dtype.itemsize
     planes = numbers.astype(numbers.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).reshape(-1, size).T
-    return base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
+    packer = zlib.compressobj(strategy=strategy)
+    packed = packer.compress(planes.tobytes()) + packer.flush()
+    over = -len(packed) % 4
+    words = np.frombuffer(packed + bytes(over), ">u4").astype(np.uint32)
+    digits = words[:, None] // 85 ** np.arange(4, -1, -1, dtype=np.uint32) % 85
+    return str(over) + SIGNS[digits].tobytes().decode("ascii")
 
 
 def make_choices(panels):

@@ -16,6 +16,7 @@ MOST_GRID_LINES = 1_500_000  # of the model view, which draws every head at once
 LEVELS = 4095  # a weight is kept as its square root in so many steps: within 0.0003, finer where it is small
 # The arguments of a view that an encoder-decoder has in place of others.
 STACKS = ("encoder_attention", "decoder_attention", "cross_attention", "encoder_tokens", "decoder_tokens")
+HALVES = (torch.bfloat16, torch.float16)  # of whose numbers the third decimal says nothing
 NO_WEIGHTS = (
     "The model returned no attention weights. "
     'Load it with attn_implementation="eager" and call it with output_attentions=True.'
@@ -35,6 +36,7 @@ class Panel:
     key_tokens: list[str]
     sides: dict = field(default_factory=dict)  # which tokens make a word and which are special, for the page
     sentence_b_start: int | None = None
+    remark: str = ""  # what a reader has to know of these weights
 
     @property
     def weights(self):
@@ -75,7 +77,11 @@ def _read_panel(name, argument, attention, prettify_tokens, layer_indices, most,
     _require_token_count(levels.shape, tokens, argument, most)
     lists = list(tokens.values())
     shown = [prettify(names) if prettify_tokens else names for names in lists]
-    return Panel(name, levels, layers, shown[0], shown[-1], sides_of(lists[0], lists[-1]))
+    panel = Panel(name, levels, layers, shown[0], shown[-1], sides_of(lists[0], lists[-1]))
+    if attention[0].dtype in HALVES:
+        kind = str(attention[0].dtype).removeprefix("torch.")
+        panel.remark = f"the model computes in {kind}, so its weights are exact to two decimals at most"
+    return panel
 
 
 def choose(panel, layers, heads=None):
@@ -101,7 +107,7 @@ def warn_if_slow(panels):
         warnings.warn(
             f"{count} tokens make {lines:,} lines a head: the view will be slow. "
             f"Up to {SMOOTH_TOKENS} tokens it is quick, so cut the text if you can.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return count
 

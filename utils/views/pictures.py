@@ -180,7 +180,7 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
     sheet.add(Text(2, 18, f"L{named_layer}H{head}", 13))
     if stack.name != "All":
         sheet.add(Text(2, 36, stack.name, 11))
-    sheet.add(Text(SCORE - 7, 18, "q ∙ k", 16), Text(SCORE - 7, 36, _formula(stack, layer), 11))
+    sheet.add(Text(SCORE - 7, 18, "q ∙ k", 16), Text(SCORE - 7, 36, stack.formula(layer), 11))
     sheet.add(Text(SOFTMAX - 58.5, 18, "Softmax", 16))
     width = VECTOR / query.shape[1]  # of a cell
     ticks = range(0, query.shape[1], 2 ** max(0, ceil(log2(21 / width))))  # no two numbers touch
@@ -206,13 +206,6 @@ def draw_neurons(panel, named_layer, head, chosen, decimals):
         sheet.add(Text(SOFTMAX + 8, y + 15, token, SIZE, room=WORD))
     sheet.add(*_connect(chosen, weights))
     return sheet
-
-
-def _formula(stack, layer):
-    """Return what is done to q·k before softmax, in a few signs, as `formula` of the page."""
-    scaled = f"× {stack.scale[layer]:.3g}" if stack.has_own_scale else f"/ √{stack.query.shape[-1]}"
-    capped = f"within ±{stack.softcap:g}" if stack.softcap else ""
-    return " ".join(part for part in (scaled, capped, "+ bias" if stack.has_bias else "") if part)
 
 
 def _connect(chosen, weights):
