@@ -267,8 +267,8 @@ def contributions(model, prompts, seen):
     rows = torch.arange(len(prompts.last))
     last_state = seen.hidden_states[-1][rows, prompts.last]  # (prompts, hidden_size)
     size = torch.sqrt(last_state.square().mean(dim=-1, keepdim=True) + model.norm.eps)
-    table = (model.output or model.embeddings).weight * model.norm.weight  # (vocab_size, hidden_size)
-    direction = (table[prompts.right] - table[prompts.wrong]) / size  # (prompts, hidden_size)
+    table = (model.output or model.embeddings).weight  # (vocab_size, hidden_size)
+    direction = (table[prompts.right] - table[prompts.wrong]) * model.norm.weight / size  # a row a prompt
     parts = []
     for block, found in zip(model.blocks, seen.heard, strict=True):
         towards = (direction @ block.attention.output.weight).unflatten(-1, found.shape[2:])
