@@ -157,7 +157,7 @@ def test_readers_find_their_way(site, open_page):
         assert course.about(path)["title"] in page.locator("article h1").inner_text()
     page.goto(f"{site.address}/search.html?q=bootstrap")
     result = page.locator("#search-results li", has_text="Measure what each head does")
-    assert result.locator(".context").inner_text() == "The 95 % interval comes from the bootstrap."
+    assert result.locator(".context").inner_text() == "Its 95 % interval comes from the bootstrap."
     assert page.asked == set()
 
 
