@@ -320,14 +320,12 @@ def test_of_the_courses_own_llama_the_weights_that_it_returns_are_named():
         def __call__(self, *texts, **more):
             return (made := super().__call__(*texts, **more)) | {"attention_mask": made["token_type_ids"] + 1}
 
-    for given in (
-        {"inputs": {"input_ids": ids}, "tokens": names(5)},
-        {"tokenizer": Masked(), "sentence_a": "w5"},
-    ):
+    by_hand = {"inputs": {"input_ids": ids}, "tokens": names(5)}
+    for given in (by_hand, {"tokenizer": Masked(), "sentence_a": "w5"}):
         with pytest.raises(TypeError, match=r"Llama .*this one does, as outputs\.attentions"):
             neuron_view(model, **given)
     assert head_view(model(ids).attentions, names(5))
-    assert neuron_view(to_llama(model).model, inputs={"input_ids": ids}, tokens=names(5))
+    assert neuron_view(to_llama(model).model, **by_hand)
 
 
 # --- large models

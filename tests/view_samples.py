@@ -78,10 +78,7 @@ def data_of(view):
 
 
 def unpack(text, dtype):
-    """The numbers that a page holds as `text`: deflated, all first bytes first, then all second ones, ...
-
-    Five signs are four bytes, as in Python's own base 85, but with signs that HTML never escapes.
-    """
+    """Numbers that a page holds: deflated, all first bytes first, in Python's base 85 with other signs."""
     own = [chr(sign) for sign in range(33, 127) if chr(sign) not in "\"&'<\\"]
     python = "0123456789" + string.ascii_uppercase + string.ascii_lowercase + "!#$%&()*+-;<=>?@^_`{|}~"
     digits = text[1:].translate(str.maketrans(dict(zip(own, python, strict=False))))
