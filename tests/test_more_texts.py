@@ -40,14 +40,8 @@ def test_a_part_of_each_run_is_as_stored(notebook):
     for name, runs in made.items():
         kept = STORED["names"]["removed"][name]["mean"]["difference"][:8]
         assert runs["mean"]["difference"] == pytest.approx(kept, abs=0.05), name
-
-
-@pytest.mark.slow
-def test_texts_of_15_are_as_stored():
-    """The last ones, which the notebook does not run again."""
-    made = more_texts.explained(
-        more_texts.definitions(more_texts.NOTEBOOK_15, more_texts.CELLS_15), slice(-4, None)
-    )
+    of_15 = more_texts.definitions(more_texts.NOTEBOOK_15, more_texts.CELLS_15)
+    made = more_texts.explained(of_15, slice(-4, None))
     for name in ("lines", "heads"):
         for found, kept in zip(made[name], STORED_15[name][-4:], strict=True):
             assert found == pytest.approx(kept, abs=0.01)

@@ -51,11 +51,8 @@ def test_losses_and_runs_in_two_parts_are_those_of_the_model():
     assert torch.allclose(probes.losses(MODEL, IDS), expected)
     seen = probes.watched(MODEL, IDS)
     assert torch.allclose(probes.losses(MODEL, IDS, 3, seen.hidden_states[-1]), expected[:, 3:])
-    for ours, theirs in (
-        (seen.hidden_states[:-1], whole.hidden_states[:-1]),
-        (seen.attentions, whole.attentions),
-    ):
-        assert torch.equal(torch.stack(ours), torch.stack(theirs))
+    assert torch.equal(torch.stack(seen.hidden_states[:-1]), torch.stack(whole.hidden_states[:-1]))
+    assert torch.equal(torch.stack(seen.attentions), torch.stack(whole.attentions))
     later = probes.watched(MODEL, IDS[:, 4:], probes.watched(MODEL, IDS[:, :4]).past)
     assert torch.allclose(later.hidden_states[-1], seen.hidden_states[-1][:, 4:], atol=1e-6)
     for ours, theirs in zip(seen.past + later.past, whole.past * 2, strict=True):
