@@ -27,10 +27,10 @@ def test_everything_is_stored():
 
 @pytest.mark.slow
 def test_a_part_of_each_run_is_as_stored(notebook):
-    """Fewer texts, sequences and prompts: the first ones are the same, or it comes near the stored mean."""
-    for name, made in more_texts.hidden(notebook, slice(1, 2)).items():
-        kept = [of_texts[1] for of_texts in STORED["hidden"][name]]
-        assert [value for (value,) in made] == pytest.approx(kept, abs=0.01), name
+    """Fewer texts, sequences and prompts: the first ones are the same.
+
+    What hides tokens, and what notebook 15 shows, is run again in the notebooks themselves.
+    """
     for name, loss in more_texts.windows(notebook, slice(1, 2)).items():
         assert loss[0] == pytest.approx(STORED["windows"][name][1], abs=0.02)
     made = more_texts.copying(notebook, count=4, draws=1)
@@ -40,8 +40,3 @@ def test_a_part_of_each_run_is_as_stored(notebook):
     for name, runs in made.items():
         kept = STORED["names"]["removed"][name]["mean"]["difference"][:8]
         assert runs["mean"]["difference"] == pytest.approx(kept, abs=0.05), name
-    of_15 = more_texts.definitions(more_texts.NOTEBOOK_15, more_texts.CELLS_15)
-    made = more_texts.explained(of_15, slice(-4, None))
-    for name in ("lines", "heads"):
-        for found, kept in zip(made[name], STORED_15[name][-4:], strict=True):
-            assert found == pytest.approx(kept, abs=0.01)
