@@ -587,7 +587,8 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(show
     page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width === 684")
     assert beside(page, "weight")[0]
     page.set_viewport_size({"width": 390, "height": 900})  # there all is a little smaller
-    page.wait_for_function("document.querySelector('#vis svg').getBoundingClientRect().width < 375")
+    page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width <= 440")
+    assert svg.bounding_box()["width"] < 375
     for row in ("headings", "ticks"):
         ends = sorted(page.eval_on_selector_all(f".{row} text", read))
         assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends)) and ends[-1][1] < 390
