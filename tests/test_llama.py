@@ -171,10 +171,10 @@ def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
     weights = tmp_path / "some/lacking/model.safetensors"
     kept = {name: weight for name, weight in load_file(weights).items() if "layers.1.mlp" not in name}
     save_file(kept, weights, {"format": "pt"})
-    folder = os.fspath(tmp_path / "HuggingFaceTB/SmolLM2-360M")
+    folder, empty = os.fspath(tmp_path / "HuggingFaceTB/SmolLM2-360M"), os.fspath(tmp_path / "gone")
     with LocalHub({name: tmp_path / name for name in models}) as hub:
         settings = {"HF_ENDPOINT": hub.url, "HF_HOME": os.fspath(tmp_path / "cache")}
-        command = [sys.executable, "-c", ONLINE, json.dumps([*models, folder, "some/nowhere"])]
+        command = [sys.executable, "-c", ONLINE, json.dumps([*models, folder, "some/nowhere", empty])]
         done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     ids = tokenizer("Hello 12", return_tensors="pt").input_ids
@@ -188,8 +188,10 @@ def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
         "some/other": "of the type mistral",
         "some/lacking": "lacks weights: model.layers.1.mlp",
         "some/nowhere": "connection error when trying to load some/nowhere",
+        empty: "No folder of this name holds a config.json",
     }.items():
-        expected = f"CheckpointError: {name} cannot be .*{said}.*\\. Choose another, or unset COURSE_WRITER.*"
+        expected = f"{re.escape(name)} cannot be .*{said}.*\\. Choose another, or unset COURSE_WRITER.*"
+        expected = f"CheckpointError: {expected}"
         assert re.fullmatch(expected, found[name]), found[name]
 
 

@@ -245,6 +245,8 @@ def load_writer():
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
+        if (os.path.isabs(wanted) or os.path.isdir(wanted)) and not os.path.isfile(f"{wanted}/config.json"):
+            raise ValueError("No folder of this name holds a config.json")
         how = {"dtype": torch.float32, "output_loading_info": True}
         model, report = AutoModelForCausalLM.from_pretrained(wanted, **how)
         if report["missing_keys"]:
