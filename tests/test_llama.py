@@ -153,6 +153,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
     theirs = new_llama(torch.float32)
     rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
