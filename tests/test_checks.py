@@ -86,13 +86,15 @@ def is_raised(name):
 
 
 @each_exercise
-def test_right_attempts_pass(exercise):
-    """One of them also where the notebook has set another default, as 05 does."""
-    verdicts = [check(exercise, attempt) for attempt in RIGHT[exercise]]
-    torch.set_default_dtype(torch.float64)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str
+)
+def test_right_attempts_pass(exercise, dtype):
+    """Also where the notebook has set another default, as 05 does."""
+    torch.set_default_dtype(dtype)
     try:
-        verdicts.append(check(exercise, RIGHT[exercise][0]))
-        assert torch.get_default_dtype() == torch.float64
+        verdicts = [check(exercise, attempt) for attempt in RIGHT[exercise]]
+        assert torch.get_default_dtype() == dtype
     finally:
         torch.set_default_dtype(torch.float32)
     assert all(verdict.passed and verdict.misconception is None for verdict in verdicts), verdicts
