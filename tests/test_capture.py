@@ -21,12 +21,12 @@ from view_samples import Words, data_of, names, unpack, vectors
 
 import longer_runs
 from utils.attention import LayerAttention, use_fused_attention
+from utils.capture import Stack, catch
 from utils.dates import DATE_CONFIG
 from utils.decoder import Decoder, EncoderDecoder
 from utils.encoder import Encoder
 from utils.llama import from_llama, load_writer, to_llama
 from utils.views import head_view, model_view, neuron_view, text_view
-from utils.views.capture import Stack, catch
 from utils.views.neurons import NeuronPanel, require_page
 
 KINDS, ERRORS = ("Encoder", "Decoder", "Cross"), (TypeError, ValueError)
@@ -298,7 +298,8 @@ def test_what_is_missing_or_other_than_in_the_model_is_said():
     with pytest.raises(ValueError, match=r"'decoder', 'cross' here, not 'encoder'.*Encoder in its own way"):
         panels_of(model, inputs, tokens, show="encoder")
     model, inputs, tokens = family("GraniteSWA", "eager")
-    assert "the sink is in these weights" in str(neuron_view(model, inputs=inputs, **tokens))
+    view = neuron_view(model, inputs=inputs, **tokens)
+    assert "the sink is in these weights" in str(view) and view.png  # it is a parameter, with a gradient
 
 
 def test_of_a_model_in_bfloat16_two_decimals_are_shown_and_it_is_said():

@@ -20,12 +20,12 @@ what a reader sees where no script runs.
 
 from functools import partial
 
+from ..capture import HALVES, catch, missing
 from . import pictures, texts
-from .capture import catch, missing
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
 from .options import with_options
 from .page import View, make_choices, make_controls, menu, sentence_choices
-from .panels import HALVES, choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
+from .panels import choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
 
 __all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .capture import Stack
+from ..capture import Stack
 from .page import deflate
 from .panels import read_indices, read_tokens
 from .tokens import prettify, sides_of

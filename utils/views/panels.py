@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from ..capture import HALVES
 from .ink import FAINTEST
 from .tokens import prettify, sides_of
 
@@ -16,7 +17,6 @@ MOST_GRID_LINES = 1_500_000  # of the model view, which draws every head at once
 LEVELS = 4095  # a weight is kept as its square root in so many steps: within 0.0003, finer where it is small
 # The arguments of a view that an encoder-decoder has in place of others.
 STACKS = ("encoder_attention", "decoder_attention", "cross_attention", "encoder_tokens", "decoder_tokens")
-HALVES = (torch.bfloat16, torch.float16)  # of whose numbers the third decimal says nothing
 NO_WEIGHTS = (
     "The model returned no attention weights. "
     'Load it with attn_implementation="eager" and call it with output_attentions=True.'

@@ -1,8 +1,8 @@
 """What a model multiplies when it attends: queries, keys, scale and what is added, caught while it runs.
 
-transformers lets its users register an attention function of their own. The one here keeps what it is given and
-computes attention from it. The course's own modules are caught at their `attend`. Either way the model has to give the
-same output as without, so what is caught is all that makes its weights.
+transformers lets its users register an attention function of their own. The one here keeps what it is given
+and computes attention from it. The course's own modules are caught at their `attend`. Either way the model
+has to give the same output as without, so what is caught is all that makes its weights.
 """
 
 import re
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .panels import HALVES
-
-NAME = "caught_for_a_view"  # under which transformers knows the attention function
+HALVES = (torch.bfloat16, torch.float16)  # of whose numbers the third decimal says nothing
+NAME = "caught_by_the_course"  # under which transformers knows the attention function
 MASKED = torch.finfo(torch.float32).min  # in place of a score: may not be attended to
 LOW = -9000  # what is added to a score below this masks it: models have numbers of their own, to -10,000
 
@@ -22,7 +21,7 @@ LOW = -9000  # what is added to a score below this masks it: models have numbers
 class Stack:
     """The attentions of one kind, layer over layer: weights = softmax(softcap(scale · q·k) + added)."""
 
-    name: str  # in the menu: All, Encoder, Decoder, Cross
+    name: str  # All, where it is the only kind, else Encoder, Decoder or Cross
     query: torch.Tensor  # (layers, heads, query, head_dim), turned by position already if the model does so
     key: torch.Tensor  # (layers, key heads, key, head_dim); as many query heads in a row share one
     scale: torch.Tensor  # (layers,)
@@ -31,7 +30,7 @@ class Stack:
     sinks: torch.Tensor | None = None  # (layers, heads): the score of a further key, whose weight is left out
     layers: list[int] = None  # which layers of the model these are
     dtype: torch.dtype = torch.float32  # that the model computes in
-    remarks: tuple[str, ...] = ()  # what a reader of its view has to know
+    remarks: tuple[str, ...] = ()  # what a reader of its weights has to know
 
     @property
     def has_own_scale(self):
@@ -74,22 +73,22 @@ class Stack:
         return self.added[layer, head % self.added.shape[1]]  # (query, key)
 
 
+@torch.no_grad()
 def catch(model, inputs):
     """Run the model on its inputs, a dict, and return a `Stack` for each kind of attention in it.
 
-    The model runs twice, in evaluation mode, as it is and caught. It is left as it was. Raises TypeError or ValueError
-    when its attention cannot be caught, or cannot be drawn.
+    The model runs twice, in evaluation mode, as it is and caught. It is left as it was. Raises TypeError or
+    ValueError when its attention cannot be caught, with what to do in its place.
     """
     modes = [(part, part.training) for part in model.modules()]
     try:
         model.eval()
-        with torch.no_grad():
-            expected = _run(model, inputs)
-            try:
-                with _catching(model) as calls:
-                    found = _run(model, inputs)
-            except Exception as error:  # as it is, the model ran
-                raise TypeError(_refusal(model, f"cannot run with its attention caught ({error})")) from error
+        expected = _run(model, inputs)
+        try:
+            with _catching(model) as calls:
+                found = _run(model, inputs)
+        except Exception as error:  # as it is, the model ran
+            raise TypeError(_refusal(model, f"cannot run with its attention caught ({error})")) from error
     finally:
         for part, training in modes:
             part.training = training
@@ -113,7 +112,7 @@ def _run(model, inputs):
 
 @contextmanager
 def _catching(model):
-    """Let the model attend by `_attend` in this `with` block, and give the list that the calls are noted in."""
+    """Let the model attend by `_attend` in this `with` block, and give the list that notes the calls."""
     calls = []
     # transformers asks the config of a part for an attention function.
     configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values()
@@ -233,7 +232,7 @@ def _stacks(model, calls):
 
 
 def _remarks(model, stack):
-    """Say what a reader of the view would else take for a mistake."""
+    """Say what a reader of the weights would else take for a mistake."""
     if stack.dtype in HALVES:
         kind = str(stack.dtype).removeprefix("torch.")
         yield f"the model computes in {kind}, so its own weights differ in the third decimal"
@@ -242,7 +241,7 @@ def _remarks(model, stack):
 
 
 def missing(model, stacks):
-    """Return the kinds of attention that an encoder-decoder has, and that were not caught: it attends in its own way."""
+    """Return which kinds of attention an encoder-decoder has that were not caught: it has its own way."""
     names = [stack.name for stack in stacks]
     sides = {part.rpartition(".")[2] for part, _ in model.named_modules()}
     if len(names) < 2 or not {"encoder", "decoder"} <= sides:
@@ -251,7 +250,7 @@ def missing(model, stacks):
 
 
 def _names(model, kinds):
-    """Return what the menu calls each kind of attention, by the path of its modules."""
+    """Return what each kind of attention is called, by the path of its modules."""
     if len(kinds) == 1:
         return ["All"]
     names = []
@@ -273,7 +272,7 @@ def _names(model, kinds):
 
 
 def _stack_added(added, query, key):
-    """Return what is added to the scores of each layer, (layers, 1 or heads, query, key), or None for nothing."""
+    """Return what is added to all scores, (layers, 1 or heads, query, key), or None for nothing."""
     if all(one is None for one in added):
         return None
     sizes = (query.shape[2], key.shape[2])
@@ -296,16 +295,15 @@ def _tensors(output, path=()):
 
 
 def _refusal(model, what, returns=False):
-    """Return why there is no view, and what to do. returns: whether the model returns its weights as it was called."""
-    how = (
-        "this one does, as outputs.attentions"
-        if returns
-        else (
-            'one of transformers does, loaded with attn_implementation="eager" and called with output_attentions=True'
-        )
+    """Return why nothing is caught, and what to do. returns: whether the model returned its weights."""
+    how = "this one does, as outputs.attentions"
+    if not returns:
+        load = 'loaded with attn_implementation="eager" and called with output_attentions=True'
+        how = f"one of transformers does, {load}"
+    return (
+        f"{type(model).__name__} {what}, so there is no neuron view of it. "
+        f"head_view and model_view draw the weights that a model returns: {how}."
     )
-    name = type(model).__name__
-    return f"{name} {what}, so there is no neuron view of it. head_view and model_view draw the weights that a model returns: {how}."
 
 
 def _layers(model, modules, paths):
@@ -329,7 +327,8 @@ def _layers(model, modules, paths):
 def _require_same(model, stacks, expected, found):
     """Refuse a model whose output changes when its attention is computed from what was caught.
 
-    A query that may attend to no key, as a pad on the left, is not compared: each way of attending has its own answer.
+    A query that may attend to no key, as a pad on the left, is not compared: there each way of attending has
+    an answer of its own.
     """
     masked = [stack.added < LOW for stack in stacks if stack.added is not None]
     compared = [~each.all(dim=-1).flatten(0, 1).any(dim=0)[None] for each in masked]  # (1, query)
