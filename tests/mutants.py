@@ -1,11 +1,13 @@
 """Machine-made mutants of the attempts: another operator, comparison, constant, call, keyword or name."""
 
 import ast
+import contextlib
 import copy
 import functools
 import random
 import sys
 from pathlib import Path
+from unittest import mock
 
 from attempts import tables
 
@@ -76,17 +78,12 @@ def places(tree, attempt):
 
 def run(module, steps, exercise, place, name):
     """Return an attempt that these statements of a file define, by its name or its place among the right."""
-    kept = [(table, dict(table)) for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH)]
-    for table, _ in kept:
-        table.clear()
-    try:
-        names = vars(module) | {"__name__": "attempts.mutated"}
+    names = vars(module) | {"__name__": "attempts.mutated"}
+    with contextlib.ExitStack() as afterwards:
+        for table in (tables.RIGHT, tables.WRONG, tables.PEER, tables.FRESH):
+            afterwards.enter_context(mock.patch.dict(table, clear=True))
         exec(compile(ast.fix_missing_locations(ast.Module(steps, [])), "<mutant>", "exec"), names)
         return names[name] if name in names else tables.RIGHT[exercise][place]
-    finally:
-        for table, before in kept:
-            table.clear()
-            table.update(before)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from refused import refusals
 from torch import nn
-from transformers import AutoModel, AutoTokenizer, BertConfig
+from transformers import BertConfig
 
 from utils.attention import (
     AttentionHead,
@@ -24,12 +24,10 @@ from utils.attention import (
     scaled_dot_product_attention,
     split_mask,
     use_fused_attention,
-    weights_of_bert,
     weights_of_list,
     weights_of_torch,
 )
 from utils.guards import MASK_CONVENTIONS
-from utils.models import checkpoint
 
 TOLERANCES = {torch.float64: 5e-13, torch.float32: 1e-6, torch.bfloat16: 1.5e-2, torch.float16: 2.5e-3}
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCES, ids=lambda dtype: str(dtype).removeprefix("torch."))
@@ -218,25 +216,6 @@ def test_equals_torch_multihead_attention(kind, dtype):
     expected = peer(hidden_state, there, there, average_attn_weights=False, **theirs)
     for one, other in zip(own(hidden_state, mask, memory), expected, strict=True):
         assert_equal(one, other)
-
-
-@each_dtype
-def test_equals_every_head_of_every_layer_of_the_real_model(dtype):
-    model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager", dtype=dtype).eval()
-    texts = ["My friend told me about this class and I love it so far!", "time flies like an arrow"]
-    inputs = AutoTokenizer.from_pretrained(checkpoint())(texts, padding=True, return_tensors="pt")
-    outputs = []
-    for layer in model.encoder.layer:
-        layer.attention.output.dense.register_forward_hook(lambda part, args, output: outputs.append(output))
-    with torch.no_grad():
-        seen = model(**inputs, output_attentions=True, output_hidden_states=True)
-        for index, layer in enumerate(model.encoder.layer):
-            own = MultiHeadAttention(model.config.hidden_size, model.config.num_attention_heads).to(dtype)
-            own.load_state_dict(weights_of_bert(layer.attention))
-            output, attn_weights = own(seen.hidden_states[index], padding_mask(inputs["attention_mask"]))
-            assert_equal(attn_weights, seen.attentions[index])
-            assert_equal(output, outputs[index])
-    assert len(outputs) == model.config.num_hidden_layers == 6
 
 
 @each_mask

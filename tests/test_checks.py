@@ -1,9 +1,7 @@
 """The exercises: right attempts pass, wrong ones (and mutants) are refused, and their mistake is named."""
 
-import contextlib
 import copy
 import html
-import io
 import random
 import re
 import signal
@@ -33,6 +31,7 @@ EXERCISES = list(CHECKS)
 CLASSES = [name for name, check in CHECKS.items() if isinstance(check, ModuleExercise)]
 ATTENTION = nn.functional.scaled_dot_product_attention
 
+FLOAT64 = pytest.param(torch.float64, marks=pytest.mark.slow)
 each_exercise = pytest.mark.parametrize("exercise", EXERCISES)
 
 
@@ -86,9 +85,7 @@ def is_raised(name):
 
 
 @each_exercise
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, pytest.param(torch.float64, marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.parametrize("dtype", [torch.float32, FLOAT64], ids=str)
 def test_right_attempts_pass(exercise, dtype):
     """Also where the notebook has set another default, as 05 does."""
     torch.set_default_dtype(dtype)
@@ -371,13 +368,9 @@ def forgot_to_return(seq_len):
     mask = torch.ones(seq_len, seq_len).tril()  # noqa: F841
 
 
-NAN = torch.full((3, 7, 5), torch.nan)
+NAN, MASKED = torch.full((3, 7, 5), torch.nan), "scaled_dot_product_attention"
 TOLD = [
-    (
-        "attention",
-        attends(lambda out: 3 * out),
-        "shape of your output. Each number is 3.00 times the right one",
-    ),
+    ("attention", attends(lambda out: 3 * out), "your output. Each number is 3.00 times the right one"),
     ("attention", attends(lambda out: 0.5 + out), "Each number is 0.50 too large"),
     ("attention", attends(torch.neg), "Only the sign is wrong."),
     ("attention", attends(lambda out: out.roll(1, -2)), "stand in another order"),
@@ -391,12 +384,8 @@ TOLD = [
     ("attention", gives(None), "None: is a `return` missing?"),
     ("causal_mask", forgot_to_return, "is a `return` missing?"),
     ("causal_mask", lambda n: torch.ones(n, device="meta").to("cpu"), "NotImplementedError"),  # PyTorch's own
-    (
-        "scaled_dot_product_attention",
-        ignores_no_mask,
-        "Right so far: every answer without a mask, the shape of",
-    ),
-    ("scaled_dot_product_attention", ignores_no_mask, "your output. Look at the lines that use the mask."),
+    (MASKED, ignores_no_mask, "Right so far: every answer without a mask, the shape of"),
+    (MASKED, ignores_no_mask, "your output. Look at the lines that use the mask."),
     ("softmax", right_in_row_0, "Only row 0 is right"),
     ("softmax", lambda s: (2 * s).softmax(-1), "each row sums to 1. Look at the scores"),
     ("softmax", lambda s: (s, s), "You returned a pair of tensors. Return one tensor"),
@@ -558,14 +547,13 @@ def test_random_state_and_dtype_are_given_back():
     assert state() == before and torch.get_default_dtype() == torch.float32
 
 
-def test_what_an_attempt_prints_is_shown_and_gradients_are_not_forbidden():
+def test_what_an_attempt_prints_is_shown_and_gradients_are_not_forbidden(capsys):
     def chatty(query, key, value):
         print("with gradients:", torch.is_grad_enabled())
         return nn.functional.scaled_dot_product_attention(query.requires_grad_(), key, value)
 
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        verdict = check("attention", chatty)
-    assert verdict.passed and shown.getvalue().startswith("with gradients: True\n")
+    verdict = check("attention", chatty)
+    assert verdict.passed and capsys.readouterr().out.startswith("with gradients: True\n")
     assert "gradients" not in verdict.message
 
 

@@ -11,7 +11,7 @@ from tiny_models import bare_config, close, ids, new_bert, new_config, new_encod
 from torch import nn
 from transformers import BertForMaskedLM
 
-from utils.attention import LayerAttention, use_fused_attention
+from utils.attention import LayerAttention, use_fused_attention, weights_of_bert
 from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, SequenceClassifier, layer_norm
 
 
@@ -102,6 +102,8 @@ def test_twin_is_made_of_berts_own_weights_in_its_mode():
     assert torch.equal(torch.get_rng_state(), before), "nothing is initialised only to be thrown away"
     own = {weight.data_ptr() for weight in twin.parameters() if weight.requires_grad}
     assert own == {w.data_ptr() for n, w in model.named_parameters() if not n.startswith("pooler.")}
+    for layer, theirs in zip(twin.layers, model.encoder.layer, strict=True):
+        close(layer.attention.state_dict(), weights_of_bert(theirs.attention), 0)
     assert not twin.training and Encoder.from_bert(model.train()).training
     model.pooler = None
     close(Encoder.from_bert(model).state_dict(), twin.state_dict(), 0)

@@ -66,8 +66,6 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     code = stub.rstrip().rsplit("\n", 1)[0]
     check = getattr(checks, check)
     assert check(run(code)[name]).message == NOT_ATTEMPTED
-    verdict = check(run(solution)[name])
-    assert verdict.passed, verdict
     own = as_tree(textwrap.dedent(inspect.getsource(check.solution)), check.solution.__name__)
     assert as_tree(solution, name) == own, "the notebook's solution is not the one that the engine edits"
 

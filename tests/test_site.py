@@ -124,8 +124,9 @@ def test_links_to_cells_lead_to_them(opened):
             assert both[0] and both[1].startswith(both[0]), (stem, cell)
 
 
-def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert_attention):
-    attentions, _ = bert_attention
+def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
+    text = "My friend told me about this class and I love it so far! She was right."
+    attentions = bert[1](**bert[0](text, return_tensors="pt"), output_attentions=True).attentions
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
