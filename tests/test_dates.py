@@ -2,23 +2,17 @@
 
 import math
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
 from dateutil import parser
 from refused import refusals
+from tiny_models import new_encoder_decoder as small_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from utils import dates
 from utils.dates import DATE_CONFIG, VOCABULARY, decode_ids, encode_text, make_dates, pad_texts, train
 from utils.decoder import END, PAD, START, EncoderDecoder
-
-
-def small_model(dtype=torch.float32, **changes):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40}
-    return EncoderDecoder(SimpleNamespace(**{**vars(DATE_CONFIG), **sizes, **changes})).eval().to(dtype)
 
 
 def test_a_thousand_dates_mean_what_their_targets_say():
@@ -81,7 +75,7 @@ def test_ids_are_those_of_the_vocabulary_and_reading_stops_at_the_first_end():
 
 def test_loss_is_the_mean_surprise_at_each_next_token():
     """Token by token, each target alone and without any pad."""
-    model, pairs = small_model(torch.float64), [("may 5", "1"), ("5 june 1999", "1999-06-05")]
+    model, pairs = small_model(dtype=torch.float64), [("may 5", "1"), ("5 june 1999", "1999-06-05")]
     surprises = []
     for source, target in pairs:
         ids = torch.tensor([encode_text(target)])

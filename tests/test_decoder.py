@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from refused import refusals
+from tiny_models import new_encoder_decoder as model_of
+from tiny_models import small_date_config as small
 from tiny_models import take_weights
 from torch import nn
 
 from utils.attention import causal_mask, padding_mask, use_fused_attention
-from utils.dates import DATE_CONFIG, VOCABULARY, pad_texts
+from utils.dates import VOCABULARY, pad_texts
 from utils.decoder import END, PAD, START, Decoder, DecoderLayer, EncoderDecoder, greedy_decode
 from utils.decoder import key_value_cache as cache
 from utils.encoder import Encoder
@@ -19,17 +21,6 @@ TEXTS = ["5 may 2021", "Friday, the 25th of September 2099", "Jan 1, 1900"]
 SAME = {"self_attention": "self_attn", "cross_attention": "multihead_attn", "feed_forward_norm": "norm3"}
 SAME |= {"self_attention_norm": "norm1", "cross_attention_norm": "norm2"}  # our names, and PyTorch's
 both_orders = pytest.mark.parametrize("norm_first", [False, True])
-
-
-def small(**changes):
-    """A config that is quick, and has no two sizes alike."""
-    sizes = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2}
-    return SimpleNamespace(**{**vars(DATE_CONFIG), **sizes, **changes})
-
-
-def model_of(norm_first=False, dtype=torch.float32, **changes):
-    torch.manual_seed(0)
-    return EncoderDecoder(small(**changes), norm_first).eval().to(dtype)
 
 
 def random_ids(batch, length):

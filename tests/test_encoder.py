@@ -15,15 +15,24 @@ from utils.attention import LayerAttention, use_fused_attention, weights_of_bert
 from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, SequenceClassifier, layer_norm
 
 
-@pytest.fixture(scope="module")
-def many_inputs(bert):
-    """What the tokenizer makes of single sentences, pairs and batches, and some that it does not make."""
+def assert_twins(twin, model, inputs):
+    """Every hidden state, and every attention map, is that of the library."""
+    with torch.no_grad():
+        ours = twin(**inputs)
+        theirs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    assert len(theirs.hidden_states) == len(theirs.attentions) + 1 == model.config.num_hidden_layers + 1
+    for part in ("last_hidden_state", "hidden_states", "attentions"):
+        close(getattr(ours, part), theirs[part])
+
+
+def test_twin_equals_the_courses_bert(bert):
+    """On what its tokenizer makes of sentences, pairs and batches, and on some that it does not make."""
     tokenizer, text = bert[0], "My friend told me about this class and I love it so far! She was right."
     singles = ["time flies like an arrow", text, "12,345.67 is a number; café is a word; 中文 too.", ""]
     pairs = [("leaves fall in autumn", "autumn is marked by colorful foliage"), ("Is it raining?", "No.")]
     texts = [*singles, *([first, second] for first, second in pairs)]
     whole = {"padding": True, "return_tensors": "pt"}
-    return [
+    many = [
         *(tokenizer(*([text] if isinstance(text, str) else text), return_tensors="pt") for text in texts),
         tokenizer(singles, **whole),
         tokenizer(*zip(*pairs, strict=True), **whole),
@@ -34,25 +43,9 @@ def many_inputs(bert):
         {"input_ids": torch.tensor([[5, 30521, 0]]), "token_type_ids": torch.tensor([[1, 0, 1]])},
         {"input_ids": torch.tensor([[101, 2051]], dtype=torch.int32), "attention_mask": torch.ones(1, 2)},
     ]
-
-
-def assert_twins(twin, model, inputs, tolerance=1e-10, attentions=True):
-    """Every hidden state, and every attention map, is that of the library."""
-    with torch.no_grad():
-        ours = twin(**inputs)
-        theirs = model(**inputs, output_hidden_states=True, output_attentions=attentions)
-    assert len(theirs.hidden_states) == model.config.num_hidden_layers + 1
-    close(ours.last_hidden_state, theirs.last_hidden_state, tolerance)
-    close(ours.hidden_states, theirs.hidden_states, tolerance)
-    if attentions:
-        assert len(theirs.attentions) == model.config.num_hidden_layers
-        close(ours.attentions, theirs.attentions, tolerance)
-
-
-def test_twin_equals_the_courses_bert(bert, many_inputs):
-    assert {1, 512} <= {inputs["input_ids"].shape[1] for inputs in many_inputs}
+    assert {1, 512} <= {inputs["input_ids"].shape[1] for inputs in many}
     twin = Encoder.from_bert(bert[1])
-    for inputs in many_inputs:
+    for inputs in many:
         assert_twins(twin, bert[1], inputs)
 
 

@@ -7,6 +7,8 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from utils.attention import weights_of_torch
+from utils.dates import DATE_CONFIG
+from utils.decoder import EncoderDecoder
 from utils.encoder import Encoder
 
 SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 24}
@@ -35,6 +37,17 @@ def new_bert(**changes):
 def new_encoder(**changes):
     torch.manual_seed(0)
     return Encoder(new_config(), **changes).double().eval()
+
+
+def small_date_config(**changes):
+    """Return a config like that of the dates, but quick, and with no two sizes alike."""
+    sizes = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 2}
+    return types.SimpleNamespace(**vars(DATE_CONFIG) | sizes | changes)
+
+
+def new_encoder_decoder(norm_first=False, dtype=torch.float32, **changes):
+    torch.manual_seed(0)
+    return EncoderDecoder(small_date_config(**changes), norm_first).eval().to(dtype)
 
 
 def take_weights(ours, theirs, **parts):
