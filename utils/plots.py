@@ -132,7 +132,8 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
             width, height = (1.6 + 0.24 * max(size, 4) for size in reversed(weights.shape))
             _, ax = plt.subplots(figsize=(width + 0.6, height), layout="constrained")
         image = ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
-        ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=90, parse_math=False)
+        turned = 90 if any(len(str(token)) > 2 for token in key_tokens) else 0
+        ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=turned, parse_math=False)
         ax.set_yticks(range(len(tokens)), tokens, parse_math=False)
         ax.tick_params(which="both", length=0, top=False, right=False)
         ax.minorticks_off()
@@ -155,7 +156,7 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
     if wrong := [title for title, table in tables.items() if not table.isfinite().all()]:
         raise ValueError(f"NaN or infinity stands in {', '.join(wrong)}. Draw finite numbers.")
     with plot_style():
-        size = (11, 9 / len(tables) + 0.7)
+        size = (9, 7.4 / len(tables) + 0.7)
         fig, (axes,) = plt.subplots(1, len(tables), figsize=size, layout="constrained", squeeze=False)
         for ax, (title, table) in zip(axes, tables.items(), strict=True):
             largest = limit or table.abs().max().item() or 1
