@@ -69,15 +69,6 @@ def peers(hidden_size=24, num_heads=4, dtype=torch.float64):
     return peer.to(dtype).eval(), own.to(dtype).eval()
 
 
-def test_worked_by_hand():
-    """Scores 2 ln 3 / √4 = ln 3 and 0, so weights 3/4 and 1/4, so 3/4 · 8 + 1/4 · 4 = 7."""
-    query = torch.tensor([[2 * torch.tensor(3.0).log(), 0, 0, 0]])
-    key = torch.tensor([[1.0, 5, 0, 0], [0, 5, 0, 0]])
-    output, attn_weights = scaled_dot_product_attention(query, key, torch.tensor([[8.0], [4.0]]))
-    torch.testing.assert_close(attn_weights, torch.tensor([[0.75, 0.25]]))
-    torch.testing.assert_close(output, torch.tensor([[7.0]]))
-
-
 SIZES = [(2, 3, 5, 7), (1, 1, 1, 1), (2, 2, 6, 6), (0, 2, 3, 4), (2, 2, 1, 9), (1, 2, 40, 33)]
 
 

@@ -1,7 +1,6 @@
 """The make targets and the lists of packages."""
 
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -9,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
+import requests
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 import environment
 
@@ -82,24 +82,21 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
             assert lab.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.1)
         server, first, token = found.groups()
+        web = requests.Session()
+        web.trust_env = False  # no proxy between this machine and itself
+        # The address may be printed before it listens.
+        web.mount(server, HTTPAdapter(max_retries=Retry(PATIENCE, backoff_factor=0.1, backoff_max=1)))
 
         def get(path):
-            # No proxy between this machine and itself. The address may be printed before it listens.
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            while True:
-                try:
-                    with opener.open(f"{server}{path}?token={token}", timeout=PATIENCE) as answer:
-                        return answer.read().decode()
-                except urllib.error.URLError as error:
-                    if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
-                        raise
-                    time.sleep(0.2)
+            answer = web.get(f"{server}{path}", params={"token": token}, timeout=PATIENCE)
+            answer.raise_for_status()
+            return answer
 
-        assert "<title>JupyterLab</title>" in get("/lab")
-        assert "<title>JupyterLab</title>" in get(first)
-        assert json.loads(get("/api/contents/notebooks/01_tokenization.ipynb"))["type"] == "notebook"
+        assert "<title>JupyterLab</title>" in get("/lab").text
+        assert "<title>JupyterLab</title>" in get(first).text
+        assert get("/api/contents/notebooks/01_tokenization.ipynb").json()["type"] == "notebook"
         # "none" would ask a question at the first start.
-        settings = json.loads(get("/lab/api/settings/@jupyterlab/apputils-extension:notification"))
+        settings = get("/lab/api/settings/@jupyterlab/apputils-extension:notification").json()
         assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
     finally:
         os.killpg(lab.pid, signal.SIGTERM)
