@@ -142,9 +142,9 @@ def run_all(page):
     pytest.fail("the notebook does not run")
 
 
-def view_of(page, title):
-    """The frame of the first view whose title begins so, with its lines drawn."""
-    element = page.locator(f"iframe[title^='{title}']").first
+def view_of(page, title=None, number=0):
+    """The frame of a view, with its lines drawn: among all, or among those whose title begins so."""
+    element = page.locator(f"iframe[title^='{title}']" if title else "iframe").nth(number)
     element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
     frame.wait_for_selector("html.drawn")
@@ -173,20 +173,22 @@ def place_of(y, places):
     return near[0]
 
 
+def stroked(frame, shape, colours=None, canvas=0):
+    """The opacities of the lines between two columns of tokens, of this shape; also by colour, if named."""
+    found = torch.zeros(shape, dtype=torch.float64)
+    left, right = middles(frame, "#left .background"), middles(frame, "#right .background")
+    assert (len(left), len(right)) == tuple(shape[-2:])
+    for colour, opacity, _, start, _, end in lines(frame, canvas):
+        of_colour = found[colours.index(colour)] if colours else found
+        of_colour[..., place_of(start, left), place_of(end, right)] = opacity
+    return found
+
+
 def weights(frame, expected, strength="1", canvas=0):
     """The opacities of a head view's lines, in the shape of the weights that it should draw: with all heads
     on and a line strength of 1, a line is as opaque as its weight."""
-    frame.evaluate(
-        "value => { const control = document.getElementById('strength'); control.value = value; "
-        "control.dispatchEvent(new Event('input')); }",
-        strength,
-    )
-    found = torch.zeros(expected.shape, dtype=torch.float64)
-    left, right = middles(frame, "#left .background"), middles(frame, "#right .background")
-    assert (len(left), len(right)) == expected.shape[1:]
-    for colour, opacity, _, start, _, end in lines(frame, canvas):
-        found[COLOURS.index(colour), place_of(start, left), place_of(end, right)] = opacity
-    return found
+    frame.locator("#strength").fill(strength)
+    return stroked(frame, expected.shape, COLOURS, canvas)
 
 
 def grid(frame, expected):
@@ -251,7 +253,6 @@ def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
     name = page.locator("td", has_text=re.compile("^axis$"))
     link = page.locator(".jp-MarkdownViewer tr", has=name).get_by_role("link")
     found = page.locator(".jp-Notebook:visible .jp-Cell").nth(index)
-    offset = None
     for seconds in (1, 5, 10, 20, 40):
         page.get_by_role("tab", name="glossary.md").click()
         link.evaluate("element => element.scrollIntoView({block: 'center'})")
@@ -259,10 +260,10 @@ def test_a_click_in_the_glossary_shows_the_cell(lab, open_page):
         page.get_by_role("tab", name=notebook).wait_for()
         page.wait_for_timeout(1000 * seconds)
         window, seen = page.locator(".jp-Notebook:visible").bounding_box(), found.bounding_box()
-        offset = seen and abs(seen["y"] - window["y"])
-        if offset is not None and offset < 50:
+        if seen and abs(seen["y"] - window["y"]) < 50:
             break
-    assert offset < 50
+    else:
+        pytest.fail("the link does not lead to the cell")
     assert "The axis of softmax" in found.inner_text()
     assert page.asked == set()
 
@@ -278,8 +279,7 @@ PARTS = [(whole, whole), (first, first), (second, second), (first, second), (sec
 @pytest.fixture(scope="module")
 def views():
     """Every view that the tests look at, by group and kind."""
-    made = {group: make() for group, make in GROUPS.items()}
-    return {(group, kind): made[group][kind] for group, kind in PLACES}
+    return {(group, kind): view for group, make in GROUPS.items() for kind, view in make().items()}
 
 
 @pytest.fixture(scope="module")
@@ -327,11 +327,7 @@ def surface(lab, open_page, stored, views, tmp_path_factory):
         page = opened[name]
 
         def frame(group, kind):
-            element = page.locator("iframe").nth(PLACES.index((group, kind)))
-            element.scroll_into_view_if_needed()
-            found = element.element_handle().content_frame()
-            found.wait_for_selector("html.drawn")
-            return found
+            return view_of(page, number=PLACES.index((group, kind)))
 
         return SimpleNamespace(frame=frame, page=page)
 
@@ -583,6 +579,12 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(show
     for row in ("headings", "ticks"):
         ends = sorted(page.eval_on_selector_all(f".{row} text", read))
         assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends))
+    for group, column in enumerate(("queries", "keys", "product")):  # each number stands over its cells
+        ticks = page.locator("#expanded .ticks").nth(group).locator("text")
+        cells = page.locator(f"#{column} .vector").first.locator(".element").evaluate_all(read)
+        shown, places = [int(text) for text in ticks.all_text_contents()], ticks.evaluate_all(read)
+        assert len(cells) == HEAD_DIM and shown == list(range(0, HEAD_DIM, shown[1]))
+        assert [sum(ends) for ends in places] == pytest.approx([sum(cells[i]) for i in shown], abs=2)
     page.set_viewport_size({"width": 700, "height": 900})
     page.wait_for_function("document.querySelector('#vis svg').viewBox.baseVal.width === 684")
     assert beside(page, "weight")[0]
@@ -592,17 +594,6 @@ def test_an_opened_neuron_view_is_within_its_page_with_letters_of_full_size(show
     for row in ("headings", "ticks"):
         ends = sorted(page.eval_on_selector_all(f".{row} text", read))
         assert all(right < left for (_, right), (left, _) in itertools.pairwise(ends)) and ends[-1][1] < 390
-
-
-def test_a_number_of_a_dimension_stands_over_its_cells(show):
-    page = show(neurons(token=2))
-    read = "all => all.map(one => one.getBoundingClientRect()).map(({ left, right }) => (left + right) / 2)"
-    for group, column in enumerate(("queries", "keys", "product")):
-        ticks = page.locator("#expanded .ticks").nth(group).locator("text")
-        cells = page.locator(f"#{column} .vector").first.locator(".element").evaluate_all(read)
-        shown, places = [int(text) for text in ticks.all_text_contents()], ticks.evaluate_all(read)
-        assert len(cells) == HEAD_DIM and shown == list(range(0, HEAD_DIM, shown[1]))
-        assert places == pytest.approx([cells[number] for number in shown], abs=1)
 
 
 def test_neuron_view_hides_the_first_token_joins_words_and_strengthens_lines(show):
@@ -674,11 +665,16 @@ def test_a_long_word_is_whole_within_its_column(show, kind, width):
 # --- without a mouse
 
 
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def tab_to(page, wanted, most=12, key="Tab"):
     """Press Tab until the label of the focused part begins so."""
     label = "document.activeElement.getAttribute('aria-label') || document.activeElement.id"
     for _ in range(most):
-        page.keyboard.press(key)
+        press(page, key)
         if page.evaluate(label).startswith(wanted):
             return
     pytest.fail(f"{wanted} is not reached by Tab")
@@ -687,20 +683,19 @@ def tab_to(page, wanted, most=12, key="Tab"):
 def test_head_view_by_keyboard(show, views, truth):
     page = show(views["light", "head"])
     tab_to(page, "layer")
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     assert page.input_value("#layer") == "1"
     tab_to(page, "filter")
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     assert page.locator("#left text").count() == START
-    page.keyboard.press("ArrowUp")
+    press(page, "ArrowUp")
     tab_to(page, "[CLS], token 0")
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == truth.tokens[1]
     left = middles(page, "#left .background")
     assert {place_of(line[3], left) for line in lines(page, canvas=1)} == {1} and lines(page) == []
     tab_to(page, "Head 0.", key="Shift+Tab")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
+    press(page, "ArrowRight", "Enter")
     alone = weights(page, truth.attention[1], "0")
     assert far(alone[1], truth.attention[1, 1]) < SEEN and alone[0].max() == alone[2:].max() == 0
 
@@ -708,26 +703,23 @@ def test_head_view_by_keyboard(show, views, truth):
 def test_neuron_view_by_keyboard(show, views, truth):
     page = show(views["light", "neuron"])
     tab_to(page, "att_head")
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     assert page.input_value("#att_head") == "1"
     tab_to(page, "[CLS], token 0.")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    press(page, "ArrowDown", "Enter")
     assert visible(page, "#expanded")
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     product = truth.query[0, 1, 2] * truth.key[0, 1]
     assert far(cells(page, "#product"), product) < 1e-5
     strongest = truth.attention[0, 1, 2].argmax()
     for dimension in (0, 1):
-        page.keyboard.press("ArrowRight")
+        press(page, "ArrowRight")
         said = page.locator("#said").text_content().replace("\u2212", "-")
         assert f"dimension {dimension}:" in said and truth.tokens[strongest] in said
         assert f"{product[strongest, dimension]:.3f}" in said
-    for key in ("Space", "ArrowDown", "Tab"):
-        page.keyboard.press(key)
+    press(page, "Space", "ArrowDown", "Tab")
     assert beside(page, "weight") == in_digits(truth.attention[0, 1, 2])
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Enter")
+    press(page, "Shift+Tab", "Enter")
     assert visible(page, "#collapsed")
 
 
@@ -785,16 +777,6 @@ def test_a_click_keeps_a_token_and_escape_lets_go(show):
     assert page.locator("#vis [aria-pressed=true]").count() == 0
 
 
-def stroked(page, shape, colour=None):
-    """The opacities of the lines of one head, or of the mean."""
-    found = torch.zeros(shape, dtype=torch.float64)
-    left, right = middles(page, "#left .background"), middles(page, "#right .background")
-    for drawn_in, opacity, _, start, _, end in lines(page):
-        assert colour is None or drawn_in == colour
-        found[place_of(start, left), place_of(end, right)] = opacity
-    return found
-
-
 @pytest.mark.parametrize("kind", ["head", "neuron"])
 def test_what_is_said_of_words_from_right_to_left_stands_in_order(show, kind):
     page = show(view_of_words(kind, ["שלום", "\u202edef", "אני"]))
@@ -814,11 +796,11 @@ def test_what_is_said_of_words_from_right_to_left_stands_in_order(show, kind):
 def test_means_of_heads_and_of_layers(show):
     page = show(head_view(PIECED, PIECES))
     page.get_by_role("button", name="Mean of all heads").click()
-    assert far(stroked(page, (6, 6), "#202020"), ALL[0].mean(0)) < SEEN
+    assert far(stroked(page, (1, 6, 6), ["#202020"]), ALL[0].mean(0)) < SEEN
     page.select_option("#layer", "mean")
-    assert far(stroked(page, (6, 6), "#202020"), ALL.mean((0, 1))) < SEEN
+    assert far(stroked(page, (1, 6, 6), ["#202020"]), ALL.mean((0, 1))) < SEEN
     page.get_by_role("button", name="Head 3.").dblclick()
-    assert far(stroked(page, (6, 6), COLOURS[3]), ALL.mean(0)[3]) < SEEN
+    assert far(stroked(page, (1, 6, 6), [COLOURS[3]]), ALL.mean(0)[3]) < SEEN
     page = show(model_view(PIECED, PIECES))
     page.get_by_label("Means").check()
     assert page.locator("#vis .frame").count() == (3 + 1) * (4 + 1)
@@ -914,24 +896,18 @@ def test_an_opened_picture_is_within_the_page_and_closes(show, width):
     page = show(model_view(PIECED, PIECES), width=width)
     for layer, head in ((0, 0), (1, 2), (2, 3)):
         picture = page.locator(f"[aria-label^='L{layer}H{head}.']")
-        picture.focus()
-        page.keyboard.press("Enter")
+        picture.press("Enter")
         box, grid = (page.locator(part).bounding_box() for part in ("#card", "#grid"))
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
         beside = box["x"] >= grid["x"] + grid["width"], box["y"] >= grid["y"] + grid["height"]
         assert beside == (width == 1100, width == 400)  # it covers nothing of the grid
-        page.keyboard.press("Tab")  # from the pictures to the sign that closes the opened one
-        page.keyboard.press("Tab")  # and to its tokens
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press("Enter")
+        press(page, "Tab", "Tab", "ArrowDown", "Enter")  # past the sign that closes it, to its tokens
         assert digits(page) == pytest.approx(ALL[layer, head, 1].tolist(), abs=0.0071)
-        page.keyboard.press("Escape")  # lets go of the token
-        page.keyboard.press("Escape")
+        press(page, "Escape", "Escape")  # the first lets go of the token
         assert page.locator("#card h2").count() == 0
         assert picture.evaluate("it => it === document.activeElement")
     page.locator("[aria-label^='L0H0.']").focus()
-    for key in ("ArrowDown", "ArrowRight", "Space"):
-        page.keyboard.press(key)
+    press(page, "ArrowDown", "ArrowRight", "Space")
     page.get_by_role("button", name="Close L1H1").click()
     assert page.locator("#card h2").count() == page.locator("#digits").count() == 0
 
@@ -1066,13 +1042,11 @@ def test_text_view_says_what_was_surprising_and_what_would_have_followed(written
 
 def test_text_view_by_keyboard(written_page):
     weights, page = written_page
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     tab_to(page, "word0, token 0")
-    for _ in range(3):
-        page.keyboard.press("ArrowRight")
+    press(page, *["ArrowRight"] * 3)
     assert far(shades(page), weights[1, 2, 3]) < FAINT
-    page.keyboard.press("Enter")
-    page.keyboard.press("ArrowRight")
+    press(page, "Enter", "ArrowRight")
     assert page.locator(".word[aria-pressed=true]").get_attribute("aria-label") == "word3, token 3"
     assert "written by the model" in page.evaluate("document.activeElement.getAttribute('aria-label')")
 

@@ -1,6 +1,7 @@
 """Inputs and views that several tests draw. It also runs in a notebook of a test, so it imports none."""
 
 import base64
+import functools
 import json
 import re
 import string
@@ -115,6 +116,7 @@ def lab(light):
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
+@functools.cache
 def load(dtype=torch.float64):
     """The course's tokenizer and model."""
     model = AutoModel.from_pretrained(checkpoint(), attn_implementation="eager", dtype=dtype)
