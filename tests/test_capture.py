@@ -4,19 +4,10 @@ import functools
 
 import pytest
 import torch
+import transformers
 from families import BERT, BOTH_TOKENS, CAUGHT, GROUPED, REFUSED, SOURCE, TARGET, family, own_attentions
 from refused import refusals
-from transformers import (
-    AttentionInterface,
-    BertConfig,
-    EncoderDecoderConfig,
-    EncoderDecoderModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    RobertaConfig,
-    RobertaModel,
-    RobertaTokenizer,
-)
+from transformers import AttentionInterface, BertConfig, LlamaConfig, LlamaForCausalLM
 from view_samples import Words, data_of, names, unpack, vectors
 
 import longer_runs
@@ -109,7 +100,7 @@ def test_a_model_with_flash_attention_is_drawn_the_same(name, monkeypatch):
         expected = model(**inputs).last_hidden_state
         monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
         assert (model(**inputs).last_hidden_state - expected).abs().max() < 1e-4
-    (panel,) = data_of(neuron_view(model, inputs=inputs, **tokens))["attention"]
+    (panel,) = panels_of(model, inputs, tokens)
     assert (drawn(panel) - own_attentions(name)["All"]).abs().max() < 1e-5
     assert model.config._attn_implementation == "flash_attention_2"
 
@@ -190,8 +181,9 @@ def test_numbers_drawn_of_the_courses_models_are_what_they_return(kind, fused):
 
 def roberta():
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcdefgh", "\u0120"]
-    tokenizer = RobertaTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[])
-    return RobertaModel(RobertaConfig(**BERT | {"pad_token_id": 1})).eval(), tokenizer
+    tokenizer = transformers.RobertaTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[])
+    config = transformers.RobertaConfig(**BERT | {"pad_token_id": 1})
+    return transformers.RobertaModel(config).eval(), tokenizer
 
 
 def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
@@ -239,8 +231,8 @@ def test_a_model_that_draws_random_numbers_is_drawn_and_the_next_numbers_stay():
 
 def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
     part = BertConfig(**BERT, is_decoder=True, add_cross_attention=True)
-    pair = EncoderDecoderConfig.from_encoder_decoder_configs(BertConfig(**BERT), part)
-    pair = EncoderDecoderModel(pair).eval()
+    pair = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(BertConfig(**BERT), part)
+    pair = transformers.EncoderDecoderModel(pair).eval()
     inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET}
     assert [stack.name for stack in catch(pair, inputs)] == list(KINDS)
     inputs = {"input_ids": TARGET, "encoder_hidden_states": torch.randn(1, 7, 32)}
