@@ -16,7 +16,7 @@ import course
 import writer_costs
 from longer_runs import definitions
 from utils import gguf
-from utils.gguf import make_tokenizer, packaged_file, read_gguf, unpack_q4_1, unpack_q8_0
+from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.models import CheckpointError
 
 
@@ -77,16 +77,6 @@ def test_each_merge_learned_joins_the_most_frequent_pair():
         pairs = Counter(pair for pieces in cut for pair in pairwise(pieces))
         assert pairs[pair] == max(pairs.values()) > 1
     assert merges[:3] == [("a", "t"), ("t", "h"), ("th", "e")]
-
-
-def test_blocks_by_hand():
-    """Scale 0.5, smallest -1; the first byte's low half is number 0, its high half number 16."""
-    block = np.frombuffer(struct.pack("<ee16B", 0.5, -1.0, 0x3F, *[0] * 15), np.uint8)[None]
-    expected = np.full((1, 32), -1.0)
-    expected[0, [0, 16]] = 0.5 * 15 - 1, 0.5 * 3 - 1
-    assert np.array_equal(unpack_q4_1(block), expected)
-    block = np.frombuffer(struct.pack("<e32b", 0.25, -128, 127, *[0] * 30), np.uint8)[None]
-    assert unpack_q8_0(block)[0, :3].tolist() == [-32.0, 31.75, 0.0]
 
 
 def small_file(kind=0, version=3, numbers=64):
