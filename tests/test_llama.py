@@ -198,12 +198,12 @@ def test_packaged_model_has_the_weights_that_transformers_reads():
     """What it computes with them, and in their order, notebook 13 holds against transformers."""
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    model, _ = load_writer()
+    theirs = to_llama(load_writer()[0])
     with torch.device("meta"):
-        empty = LlamaForCausalLM(model.config)
+        empty = LlamaForCausalLM(theirs.config)
     path = os.fspath(packaged_file())
     read = load_gguf_checkpoint(path, return_tensors=True, model_to_load=empty)["tensors"]
-    ours = to_llama(model).state_dict()
+    ours = theirs.state_dict()
     assert ours.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, ours[name]) for name, weight in read.items())
 

@@ -6,7 +6,9 @@ those of any `LlamaForCausalLM`. `generate` writes.
 """
 
 import os
+from types import SimpleNamespace
 from typing import NamedTuple
+from unittest import mock
 
 import torch
 from torch import nn
@@ -176,7 +178,8 @@ def generate(model, input_ids, max_new_tokens, choose=lambda logits: logits.argm
 
 def with_weights(config, weights):
     """Return a `Llama` that has these weights, without a copy of them."""
-    with torch.device("meta"):  # shapes without numbers
+    # Shapes without numbers. To draw some for a table that has none would import a compiler: two seconds.
+    with torch.device("meta"), mock.patch.object(nn.Embedding, "reset_parameters"):
         model = Llama(config)
     require_weights(weights, model, "LlamaForCausalLM")
     model.load_state_dict(weights, assign=True)
@@ -199,10 +202,11 @@ def from_llama(model):
 
 def to_llama(model, turn=to_halves):
     """Return the `LlamaForCausalLM` of a `Llama`, in eval mode: `from_llama` undone."""
-    from transformers import LlamaForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM
 
+    config = model.config if isinstance(model.config, LlamaConfig) else LlamaConfig(**vars(model.config))
     with torch.device("meta"):
-        theirs = LlamaForCausalLM._from_config(model.config, attn_implementation="eager")
+        theirs = LlamaForCausalLM._from_config(config, attn_implementation="eager")
     weights = renamed(turned(model.state_dict(), turn, model.config.head_dim), source=2, target=0)
     weights.setdefault("lm_head.weight", model.embeddings.weight)
     theirs.load_state_dict(weights, assign=True)
@@ -212,10 +216,8 @@ def to_llama(model, turn=to_halves):
 
 def from_file(fields, tensors):
     """Return the `Llama` of a GGUF file, in eval mode. Its weights stay: llama.cpp turns neighbours."""
-    from transformers import LlamaConfig
-
     of = {name.removeprefix("llama."): value for name, value in fields.items()}
-    config = LlamaConfig(
+    config = SimpleNamespace(  # transformers' own takes two seconds to import
         vocab_size=of["vocab_size"],
         hidden_size=of["embedding_length"],
         intermediate_size=of["feed_forward_length"],
@@ -254,7 +256,5 @@ def load_writer():
         return from_llama(model.eval()).requires_grad_(False), AutoTokenizer.from_pretrained(wanted)
     except Exception as error:  # a network, a hub, a disk, a file, another architecture
         reason = str(error).strip().partition("\n")[0].rstrip(".:")
-        raise CheckpointError(
-            f"{wanted} cannot be the model that writes. {reason}. "
-            "Choose another, or unset COURSE_WRITER to use the packaged one."
-        ) from None
+        said = f"{wanted} cannot be the model that writes. {reason}. Choose another, or unset COURSE_WRITER"
+        raise CheckpointError(f"{said} to use the packaged one.") from None

@@ -291,11 +291,12 @@ class LastToken:
         giver = (ids[::2] != ids[1::2]).any(dim=0).int().argmax()  # two in a row are the same up to here
         past = watched(model, ids[::2, :giver]).past
         past = [[each.repeat_interleave(2, dim=0) for each in both] for both in past]
-        self.past = watched(model, ids[:, giver:last], past).past
-        seen = watched(model, ids[:, last : last + 1], self.past)
-        self.states, self.put_out, self.right_at = seen.hidden_states, seen.heard, prompts.right_at[rows]
-        weights = torch.stack(seen.attentions, dim=1)[..., 0, :]  # (rows, layers, heads, last + 1)
-        self.look = weights[torch.arange(len(ids)), ..., self.right_at]
+        seen, self.right_at = watched(model, ids[:, giver : last + 1], past), prompts.right_at[rows]
+        self.past = [[each[:, :, :last] for each in both] for both in seen.past]
+        self.states = [state[:, -1:] for state in seen.hidden_states]
+        self.put_out = [found[:, -1:] for found in seen.heard]
+        weights = [each[:, :, -1] for each in seen.attentions]  # each (rows, heads, last + 1)
+        self.look = torch.stack(weights, dim=1)[torch.arange(len(ids)), ..., self.right_at]
 
 
 def last_tokens(model, prompts):
