@@ -41,7 +41,7 @@ def pytest_configure(config):
 
 
 # What takes longest begins first, and the short files fill the gaps: no core waits for another at the end.
-LONGEST = ("test_browser", "test_checks", "09_", "test_site", "10_", "test_llama", "13_", "12_", "test_more")
+LONGEST = ("test_browser", "test_checks", "09_", "test_site", "10_", "test_llama", "13_", "12_", "test_runs")
 
 
 def pytest_collection_modifyitems(items):

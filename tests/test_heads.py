@@ -32,15 +32,6 @@ def some_sentences():
     return read_treebank(TREEBANK)[::4]
 
 
-def test_attention_to_a_split_word_is_summed_and_from_it_averaged():
-    """[CLS] a ##b c [SEP]: the words are "ab" and "c"."""
-    a, b, c = [0.1, 0.2, 0.3, 0.4, 0.0], [0.5, 0.0, 0.1, 0.2, 0.2], [0.1, 0.3, 0.4, 0.1, 0.1]
-    weights = torch.tensor([[0.2] * 5, a, b, c, [1.0, 0.0, 0.0, 0.0, 0.0]])
-    words = room.merge_pieces(weights[None, None], torch.tensor([[-1, 0, 0, 1, -1]]), 2)
-    # from "ab" to "ab": ((0.2 + 0.3) + (0.0 + 0.1)) / 2; from "ab" to "c": (0.4 + 0.2) / 2
-    torch.testing.assert_close(words[0, 0], torch.tensor([[0.3, 0.3], [0.7, 0.1]]))
-
-
 def right_guesses(tokenizer, model, sentence):
     """Which heads find the head of each word, as products of matrices: (words, directions, layers, heads)."""
     entry = tokenizer(sentence.words, is_split_into_words=True, return_tensors="pt")

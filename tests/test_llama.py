@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from tiny_models import close
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
-import writer_costs
 from utils.compare import compare_with_llama
 from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.llama import Llama, from_llama, generate, load_writer, to_llama
@@ -204,16 +203,3 @@ def test_packaged_model_has_the_weights_that_transformers_reads():
     ours = theirs.state_dict()
     assert ours.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, ours[name]) for name, weight in read.items())
-
-
-@pytest.mark.slow
-def test_stored_costs_are_measured_alike_here():
-    stored = json.loads(writer_costs.STORED.read_text(encoding="utf-8"))
-    made, kept = writer_costs.rounding(1, texts=2), stored["rounding"][1]
-    for name in ("before", "after"):
-        assert made[name] == pytest.approx(kept[name][:2], abs=0.02)
-    assert made["size"] == pytest.approx(kept["size"], abs=1e-3)
-    quick = {length: row["without"] / row["with"] for length, row in stored["cache"].items()}
-    assert 1 < quick["16"] < quick["64"] and list(quick) == list(map(str, writer_costs.LENGTHS))
-    made = writer_costs.cache(8)
-    assert made["with"] < made["without"]
