@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from test_definitions import definitions
 from torch import nn
 
 import course
@@ -66,18 +67,10 @@ def test_task_stub_hint_and_solution_belong_together(task, stub, help_, check, n
     code = stub.rstrip().rsplit("\n", 1)[0]
     check = getattr(checks, check)
     assert check(run(code)[name]).message == NOT_ATTEMPTED
-    own = as_tree(textwrap.dedent(inspect.getsource(check.solution)), check.solution.__name__)
-    assert as_tree(solution, name) == own, "the notebook's solution is not the one that the engine edits"
-
-
-def as_tree(source, name):
-    """Return a definition as its syntax tree tells it, without docstrings, by the name of its exercise."""
-    (node,) = [node for node in ast.parse(source).body if getattr(node, "name", None) == name]
-    for part in ast.walk(node):
-        if isinstance(part, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(part):
-            part.body = part.body[1:]
-    node.name = re.sub("^[Mm]y_?", "", name)
-    return ast.unparse(node)
+    edited = definitions(textwrap.dedent(inspect.getsource(check.solution)))
+    own = re.sub("^[Mm]y_?", "", name)
+    mine = definitions(solution)[name].replace(f"name='{name}'", f"name='{own}'", 1)
+    assert mine == edited[own], "the notebook's solution is not the one that the engine edits"
 
 
 @pytest.mark.slow

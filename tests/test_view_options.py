@@ -51,10 +51,7 @@ GROUNDS = [("color-scheme: dark", "light", "auto", "dark"), ("color-scheme: ligh
 GROUNDS += [(None, "dark", "auto", "dark"), ("color-scheme: light dark", "dark", "auto", "dark")]
 GROUNDS += [("color-scheme: dark", "dark", "light", "light"), ("color: black", "dark", "auto", "light")]
 # No scheme is named:
-GROUNDS += [
-    ("background: #121212", "light", "auto", "dark"),
-    ("background: #fff", "dark", "auto", "light"),
-]
+GROUNDS += [("background: #121212", "light", "auto", "dark"), ("background: #fff", "dark", "auto", "light")]
 
 
 @pytest.mark.browser
