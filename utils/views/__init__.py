@@ -193,12 +193,11 @@ def neuron_view(
     stacks = catch(model, given.inputs)
     absent = missing(model, stacks)
     if show is not None:
-        first = [stack for stack in stacks if stack.name.lower() == str(show).lower()]
-        if not first:
-            there = ", ".join(repr(stack.name.lower()) for stack in stacks)
+        names = [stack.name.lower() for stack in stacks]
+        if str(show).lower() not in names:
             why = f" The model computes {', '.join(absent)} in its own way." if absent else ""
-            raise ValueError(f"show is one of {there} here, not {show!r}.{why}")
-        stacks = first + [stack for stack in stacks if stack is not first[0]]
+            raise ValueError(f"show is one of {', '.join(map(repr, names))} here, not {show!r}.{why}")
+        stacks.sort(key=lambda stack: stack.name.lower() != str(show).lower())
     panels = make_panels(stacks, include_layers, include_heads, given)
     exact = require_page(panels) <= MOST_EXACT
     choices = [pack(panel, exact) for panel in panels]

@@ -190,20 +190,39 @@ function fit(words, room) {
 
 // --- two columns of words
 
-// Draw a column: for each line of text a group of a ground and a word. x, y: its corner; step: the height of a row.
-function drawColumn(parent, id, lines, { x, y, width, step, size, room = width - 10 }) {
-  const column = svg(parent, "g", { id }), isLeft = id === "left", rows = svg(column, "g");
-  lines.forEach(({ text }, i) => {
-    const row = svg(rows, "g");
-    svg(row, "rect", { class: "background", x, y: y + i * step, width, height: step });
-    const place = isLeft ? { x: x + width - 7.5, "text-anchor": "end" } : { x: x + 7.5, "text-anchor": "start" };
-    svg(row, "text", { class: "token", ...place, y: y + i * step + size, "font-size": size }, text);
+// Draw the words of the queries and of the keys, and watch them. lines: of text, on either side; place: where lines of ink
+// run between the columns; away: from a column to the weights beside it. Of a word that is pointed at, paint(ends, side,
+// index) draws what belongs to its lines, whose ends are [query, key], and returns their weights and whose these are.
+function drawColumns(drawing, lines, place, { words, size, away, room = words - 10 }, paint, rest) {
+  const { left, right, top, step } = place, y = (i) => top + i * step + size;
+  const rows = ["left", "right"].map((id, side) => {
+    const column = svg(drawing, "g", { id }), x = side ? right : left - words;
+    const at = side ? { x: right + 7.5, "text-anchor": "start" } : { x: left - 7.5, "text-anchor": "end" };
+    const drawn = lines[side].map(({ text }, i) => {
+      const row = svg(column, "g");
+      svg(row, "rect", { class: "background", x, y: top + i * step, width: words, height: step });
+      svg(row, "text", { class: "token", ...at, y: y(i), "font-size": size }, text);
+      return row;
+    });
+    fit(find(".token", column), room);
+    return drawn;
   });
-  fit(find(".token", rows), room);
-  return column;
+  const digits = svg(drawing, "g", { id: "digits" });
+  const show = (side, index) => {
+    const others = lines[1 - side], ends = others.map((_, other) => (side ? [other, index] : [index, other]));
+    const at = side ? { x: left - words - away, "text-anchor": "end" } : { x: right + words + away, "text-anchor": "start" };
+    const [weights, of] = paint(ends, side, index);
+    digits.replaceChildren();
+    weights.forEach((weight, i) => svg(digits, "text", { class: "digits", ...at, y: y(i) }, weight.toFixed(2)));
+    sayWeights(lines[side][index], !side, others, weights, of);
+  };
+  return watch(rows, lines.map((side) => side.map(nameOf)), show, () => {
+    digits.replaceChildren();
+    rest();
+    say(HINT);
+  });
 }
-const rowsOf = (column) => find(":scope > g:last-child > g", column);
-// Call show(isLeft, index) while one of the words is pointed at or has the focus, and `rest` when none is. A click or
+// Call show(side, index) while one of the words is pointed at or has the focus, and `rest` when none is. A click or
 // Enter keeps it, so that the mouse can leave; again, or Escape, lets go. rows: lists of the parts, all of a list in one
 // parent; names: those of the parts.
 function watch(rows, names, show, rest) {
@@ -212,7 +231,7 @@ function watch(rows, names, show, rest) {
   const is = (place, side, index) => Boolean(place && place[0] === side && place[1] === index);
   const point = (place) => {
     each((row, ...at) => row.classList.toggle("now", is(place, ...at)));
-    if (place) show(place[0] === 0, place[1]);
+    if (place) show(...place);
     else rest();
   };
   watched.keep = (place) => {
@@ -232,17 +251,13 @@ function watch(rows, names, show, rest) {
   watched.keep(null);
   return watched;
 }
-// The weights to (from) each of the others, in digits beside them.
-function drawDigits(group, weights, x, anchor, y) {
-  group.replaceChildren();
-  weights.forEach((weight, i) => svg(group, "text", { class: "digits", x, y: y(i), "text-anchor": anchor }, weight.toFixed(2)));
-}
 
 // --- controls, and what is said
 
-// Fill a menu with pairs of a value and what is read.
-function fillMenu(id, options, chosen) {
-  byId(id).replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
+// Fill a menu with the indices of layers or heads, each of which has its place as its value, and with their mean.
+function fillMenu(id, indices, chosen, mean = []) {
+  const options = [...indices.keys(), ...(indices.length > 1 ? mean : [])];
+  byId(id).replaceChildren(...options.map((value) => new Option(indices[value] ?? value, value, false, value === chosen)));
 }
 const say = (text) => (byId("said").textContent = text);
 const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";

@@ -3,69 +3,59 @@
 const ROW = 22.5, SIZE = 15, TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
 const LINES = 124; // the least room for lines
-let digits, words, gap; // the width of a column of weights, on either side, and of words, and of what lies between
+let words, place; // the width of a column of words; where lines run between the columns
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
-let columns, watched;
+let watched;
 const count = whole.shape[1], MEAN = count; // the mean of all heads has the index after the last
 const layers = view.include_layers;
 const heads = () => range(shown.length).filter((head) => shown[head]);
 const headColour = (head) => (head === MEAN ? textColour() : colourOf(head));
 const layerNow = () => layers[byId("layer").selectedIndex] ?? "mean";
-const place = () => ({ left: digits + words, right: digits + words + gap, top: TOP, step: ROW });
+const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head);
 
 function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex, kept = watched?.kept;
-  const width = widthOfPage();
-  digits = width < 480 ? 34 : 48;
+  const width = widthOfPage(), digits = width < 480 ? 34 : 48;
   words = Math.min(0.26 * width, (width - LINES) / 2 - digits);
-  gap = width - 2 * (words + digits);
+  place = { left: digits + words, right: width - digits - words, top: TOP, step: ROW };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
   weights = shown.map((_, head) => (head === MEAN && !shown[MEAN] ? null : weightsOf(choice, left, right, layer, head)));
   const height = Math.max(left.length, right.length) * ROW + TOP + 4;
   byId("vis").replaceChildren();
   // No larger than the lines need, in whole pixels. Their slanted ends stand out a little.
-  const start = Math.floor(digits + words) - 1;
-  [ink, inkOfOne] = [0, 1].map(() => addCanvas(byId("vis"), gap + 3, height));
+  const start = Math.floor(place.left) - 1;
+  [ink, inkOfOne] = [0, 1].map(() => addCanvas(byId("vis"), place.right - place.left + 3, height));
   [ink, inkOfOne].forEach((one) => {
     one.canvas.style.left = `${start}px`;
     one.translate(-start, 0);
   });
   const drawing = svg(byId("vis"), "svg", { width, height });
-  const at = { y: TOP, width: words, step: ROW, size: SIZE, room: 0.68 * words - 10 };
-  columns = [["left", left, digits], ["right", right, digits + words + gap]].map(([id, lines, x]) =>
-    drawColumn(drawing, id, lines, { x, ...at }));
-  const { left: begins, right: ends } = place();
-  svg(drawing, "text", { class: "heading", x: begins - 7.5, y: 15, "text-anchor": "end" }, "query");
-  svg(drawing, "text", { class: "heading", x: ends + 7.5, y: 15 }, "key");
-  svg(drawing, "g", { id: "digits" });
+  svg(drawing, "text", { class: "heading", x: place.left - 7.5, y: 15, "text-anchor": "end" }, "query");
+  svg(drawing, "text", { class: "heading", x: place.right + 7.5, y: 15 }, "key");
   drawAll();
-  watched = watch(columns.map(rowsOf), [left, right].map((lines) => lines.map(nameOf)), show, rest);
+  watched = drawColumns(drawing, [left, right], place, { words, size: SIZE, away: 6, room: 0.68 * words - 10 }, paint, rest);
   if (kept) watched.keep(kept);
 }
 function drawAll() {
   clear(ink);
   if (shown[MEAN]) weights[MEAN] ||= weightsOf(choiceNow(), left, right, byId("layer").selectedIndex, MEAN);
   const each = heads().map((head) => ({ weights: weights[head], colour: headColour(head) }));
-  drawLines(ink, each, right.length, exponent(each.length), place());
+  drawLines(ink, each, right.length, exponent(each.length), place);
 }
 
 // --- the token that is pointed at
 
-function show(isLeft, index) {
-  const others = isLeft ? right : left, on = heads();
-  const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
+function paint(ends, side, index) {
+  const on = heads();
   const weightsAt = ([row, column]) => on.map((head) => weights[head][row * right.length + column]);
   ink.canvas.style.visibility = "hidden";
   clear(inkOfOne);
   ends.forEach((end) => drawTogether(on, weightsAt(end), end));
   const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
-  const [x, anchor] = isLeft ? [2 * (digits + words) + gap - digits + 6, "start"] : [digits - 6, "end"];
-  drawDigits(byId("digits"), mean, x, anchor, (i) => TOP + i * ROW + SIZE);
-  drawBoxes(isLeft, on, ends.map(weightsAt));
-  const name = on.length > 1 ? `Layer ${layerNow()}, mean of the ${on.length} heads shown` : nameOfHead(layerNow(), on[0] === MEAN ? "mean" : on[0]);
-  sayWeights((isLeft ? left : right)[index], isLeft, others, mean, name);
-  if (others.length > LONG && watched?.kept) drawGathered(isLeft, index, others, mean);
+  drawBoxes(side, on, ends.map(weightsAt));
+  if (ends.length > LONG && watched?.kept) drawGathered(side, index, mean);
+  return [mean, on.length > 1 ? `Layer ${layerNow()}, mean of the ${on.length} heads shown` : nameOfOne(on[0])];
 }
 // The lines of all heads from one token to another lie on one place. They are drawn as one, in the colour that they
 // make together: a twelfth of the time. Of one token there are so few that each has its full strength.
@@ -78,33 +68,32 @@ function drawTogether(on, weights, [row, column]) {
     [1, 3, 5].forEach((at, part) => (colour[part] += (parseInt(hue.slice(at, at + 2), 16) - colour[part]) * (own / opacity || 0)));
   });
   inkOfOne.strokeStyle = `rgb(${colour})`;
-  drawLine(inkOfOne, opacity, row, column, place());
+  drawLine(inkOfOne, opacity, row, column, place);
 }
 // Beside each of a token's partners a row of boxes, one for each head.
-function drawBoxes(isLeft, on, all) {
+function drawBoxes(side, on, all) {
   find(".boxes").forEach((part) => part.remove());
-  const group = svg(columns[0].parentNode, "g", { class: "boxes" });
-  const wide = 0.3 * words, width = wide / on.length, x = isLeft ? digits + 2 * words + gap - wide : digits;
+  const group = svg(byId("vis").querySelector("svg"), "g", { class: "boxes" });
+  const wide = 0.3 * words, width = wide / on.length, x = side ? place.left - words : place.right + words - wide;
   all.forEach((weights, row) => weights.forEach((weight, i) => svg(group, "rect", {
     x: x + i * width, y: TOP + row * ROW + 2, width, height: ROW - 4, fill: headColour(on[i]), opacity: weight ** exponent(1),
   })));
 }
 // Beside a kept token of a long text, what it attends to most: so that both are on one screen.
-function drawGathered(isLeft, index, others, mean) {
+function drawGathered(side, index, mean) {
   find("#gathered").forEach((part) => part.remove());
+  const others = [right, left][side];
   const best = strongest(mean, 12).filter((i) => mean[i] >= 0.005).sort((a, b) => a - b);
   const box = add(byId("vis"), "div", { id: "gathered" });
   best.forEach((i) => add(box, "div", { textContent: `${mean[i].toFixed(2)} ${isolate(others[i].text)}`, title: nameOf(others[i]) }));
   const top = TOP + (index + 0.5) * ROW - box.offsetHeight / 2;
   box.style.top = `${clamp(top, 0, byId("vis").offsetHeight - box.offsetHeight)}px`;
-  box.style.left = `${isLeft ? digits + words + 12 : digits + words + gap - 12 - box.offsetWidth}px`;
+  box.style.left = `${side ? place.right - 12 - box.offsetWidth : place.left + 12}px`;
 }
 function rest() {
   ink.canvas.style.visibility = "visible";
   inkOfOne.clearRect(-99, 0, 1e5, 1e5);
-  byId("digits").replaceChildren();
   find(".boxes, #gathered").forEach((part) => part.remove());
-  say(HINT);
 }
 
 // --- the heads
@@ -151,8 +140,8 @@ function markSquares() {
 // Faint lines of two heads may look alike: the status line names the head of the line under the pointer, and its square
 // is marked.
 function nameLine({ clientX, clientY }) {
-  const box = byId("vis").getBoundingClientRect(), { left: begins, right: ends } = place();
-  const along = (clientX - box.left - begins) / (ends - begins), y = (clientY - box.top - TOP) / ROW - 0.5;
+  const box = byId("vis").getBoundingClientRect(), along = (clientX - box.left - place.left) / (place.right - place.left);
+  const y = (clientY - box.top - TOP) / ROW - 0.5;
   let best = null;
   if (along > 0 && along < 1 && !watched.kept) {
     left.forEach((_, row) => right.forEach((_, column) => {
@@ -165,12 +154,11 @@ function nameLine({ clientX, clientY }) {
   }
   find("#heads button").forEach((button, head) => button.classList.toggle("named", head === best?.head));
   if (!best) return byId("digits").childNodes.length || say(HINT);
-  const name = nameOfHead(layerNow(), best.head === MEAN ? "mean" : best.head);
-  return say(`${name}: ${isolate(left[best.row].text)} to ${isolate(right[best.column].text)} ${best.weight.toFixed(2)}`);
+  return say(`${nameOfOne(best.head)}: ${isolate(left[best.row].text)} to ${isolate(right[best.column].text)} ${best.weight.toFixed(2)}`);
 }
 
 begin(() => {
-  fillMenu("layer", [...layers.map((layer) => [layer, layer]), ...(layers.length > 1 ? [["mean", "mean"]] : [])], view.layer);
+  fillMenu("layer", layers, layers.indexOf(view.layer), ["mean"]);
   shown = range(count).map((head) => view.heads.includes(head));
   if (count > 1) shown.push(false);
   drawSquares();

@@ -112,31 +112,21 @@ function open(row, column) {
   card.querySelector("button").onclick = close;
   const height = Math.max(left.length, right.length) * ROW + 4, words = 0.26 * width - 4;
   const inside = add(card, "div", { id: "detail" });
-  const begins = DIGITS + words, ends = width - begins;
-  const place = { left: begins, right: ends, top: 0, step: ROW };
+  const place = { left: DIGITS + words, right: width - DIGITS - words, top: 0, step: ROW };
   const ink = addCanvas(inside, width, height), drawing = svg(inside, "svg", { width, height });
-  const columns = [["left", left, DIGITS], ["right", right, ends]].map(([id, lines, x]) =>
-    drawColumn(drawing, id, lines, { x, y: 0, width: words, step: ROW, size: SIZE }));
-  const digits = svg(drawing, "g", { id: "digits" });
   const weights = weightsAt(row, column), colour = rowColour(row), power = exponent(1);
-  const show = (isLeft, index) => {
-    const others = isLeft ? right : left;
-    const ends = others.map((_, other) => (isLeft ? [index, other] : [other, index]));
+  const paint = (ends) => {
     const shown = ends.map(([query, key]) => weights[query * right.length + key]);
     clear(ink);
     ink.strokeStyle = colour;
     ends.forEach((end, i) => drawLine(ink, shown[i] ** power, ...end, place));
-    const [x, anchor] = isLeft ? [width - DIGITS + 4, "start"] : [DIGITS - 4, "end"];
-    drawDigits(digits, shown, x, anchor, (i) => i * ROW + SIZE);
-    sayWeights((isLeft ? left : right)[index], isLeft, others, shown, name(row, column));
+    return [shown, name(row, column)];
   };
   const rest = () => {
     clear(ink);
     drawLines(ink, [{ weights, colour }], right.length, power, place);
-    digits.replaceChildren();
-    say(HINT);
   };
-  opened = { row, column, watched: watch(columns.map(rowsOf), [left, right].map((lines) => lines.map(nameOf)), show, rest) };
+  opened = { row, column, watched: drawColumns(drawing, [left, right], place, { words, size: SIZE, away: 4 }, paint, rest) };
 }
 function close() {
   if (!opened) return;

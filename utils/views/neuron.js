@@ -295,8 +295,8 @@ function fillMenus() {
   config.vectorSize = shape[3];
   config.layer = Math.min(config.layer, layers.length - 1);
   config.head = Math.min(config.head, heads.length - 1);
-  fillMenu("layer", layers.map((layer, place) => [place, layer]), config.layer);
-  fillMenu("att_head", heads.map((head, place) => [place, head]), config.head);
+  fillMenu("layer", layers, config.layer);
+  fillMenu("att_head", heads, config.head);
 }
 onChange((what) => {
   if (["filter", "words", "hide", "first"].includes(what)) kept = null;

@@ -16,10 +16,7 @@ MOST_TOKENS = 128  # of each list: a browser draws a cell for each number of eac
 MOST_NUMBERS = 12_000_000  # in all vectors: a page of 30 MB
 MOST_EXACT = 200_000  # so many numbers are in the page as float32, more of them in 16 bits each
 ROUNDED = "so many vectors are in 16 bits each: weights are within 0.001, with fewer layers within 0.00001"
-SPARE = (
-    "token_type_ids",
-    "attention_mask",
-)  # a model that does not know these needs none of them for one text
+SPARE = ("token_type_ids", "attention_mask")  # of one text, which a model that lacks them can do without
 MORE_WAYS = "Or pass inputs, a dict of what the model takes, with tokens, the text of each position."
 
 

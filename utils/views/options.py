@@ -78,10 +78,7 @@ def with_options(make):
             options[name].check(name, value)
         text, menus, data, height, draw = make(**_only(own, bound.arguments))
         draw = partial(draw, **_only(inspect.signature(draw).parameters, chosen))
-        html_action, picture = (
-            chosen.pop("html_action"),
-            chosen.pop("picture"),
-        )  # of the output, not of the page
+        html_action, picture = chosen.pop("html_action"), chosen.pop("picture")  # not the page's
         found = View(text, make_page(kind, text, menus, data | chosen), height, draw, picture)
         if html_action != "view":
             return found

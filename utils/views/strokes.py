@@ -54,9 +54,8 @@ def _draw_each(image, opacities, colours, left, right, top, step, width):
         reach = (width / 2 + 0.5) * tilt  # up and down in a column
         first = np.floor(middle - reach).astype(int)
         rows = first + np.arange(int(2 * reach.max()) + 2)
-        cover = _coverage(first - middle, along, rows.shape[1], tilt, slope, right - left, width)[
-            ..., 0
-        ].numpy()
+        cover = _coverage(first - middle, along, rows.shape[1], tilt, slope, right - left, width)
+        cover = cover.squeeze(-1).numpy()
         seen = cover > 0
         return rows[seen], np.broadcast_to(columns, rows.shape)[seen], cover[seen, None]
 

@@ -123,10 +123,7 @@ function drawText() {
 begin(async () => {
   levels = await numbers(panel.levels, 2, Uint16Array);
   keys = panel.keys && (await numbers(panel.keys, 2, Uint16Array));
-  for (const id of ["layer", "head"]) {
-    const list = view[`include_${id}s`], options = list.map((index, place) => [place, index]);
-    fillMenu(id, list.length > 1 ? [...options, ["mean", "mean"]] : options, view[id]);
-  }
+  for (const id of ["layer", "head"]) fillMenu(id, view[`include_${id}s`], view[id], ["mean"]);
   byId("said").insertAdjacentHTML("afterend", "<p id=nexts aria-live=polite></p>");
   byId("nexts").hidden = !view.nexts;
   drawText();
