@@ -274,8 +274,7 @@ def text_view(
     if prompt_length is not None:
         prompt_length = read_index("prompt_length, a number of tokens", prompt_length, range(1, count))
     surprise, nexts = texts.read_prediction(logits, probabilities, input_ids, vocabulary, tokens)
-    kept = texts.keep_strongest(panel)
-    packed = texts.pack_text(panel, kept, tokens)
+    packed, share = texts.pack_text(panel, tokens)
     written = packed["text"]
     data = {"attention": [packed], "include_layers": layers, "include_heads": heads, "layer": layer}
     data |= {"head": "mean" if head is None else head, "token": token, "prompt_length": prompt_length}
@@ -283,9 +282,9 @@ def text_view(
     where = f"layer {layers[layer]}, mean of all heads" if head is None else f"L{layers[layer]}H{heads[head]}"
     text = f"Text view: {count} tokens, {where}, query {panel.query_tokens[token]!r} in the picture"
     text = _with_remark(text, [panel], data)
-    if kept.share < 1:
-        whole = f"of each query the page holds the {kept.levels.shape[-1]} strongest of up to {count} keys, "
-        whole += f"on average {kept.share:.2f} of its weight; the rest is called elsewhere"
+    if share < 1:
+        whole = f"of each query the page holds the {packed['kept']} strongest of up to {count} keys, "
+        whole += f"on average {share:.2f} of its weight; the rest is called elsewhere"
         data["remark"] = "; ".join([*filter(None, [panel.remark]), whole])
     ways = {"from": "what it attends to", "to": "who attends to it", "both": "both"}
     menus = menu("layer", "Layer") + menu("head", "Head") + menu("way", "Shows", ways)

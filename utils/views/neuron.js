@@ -70,13 +70,14 @@ function write(group, name, texts, x, y, anchor, size = 12) {
 }
 
 function dress(svg) {
-  const [open, closed] = ["#expanded", "#collapsed"].map((group) => svg.select(group));
+  const [open, closed] = groups();
   const { name } = choiceNow(), size = config.vectorSize;
   write(svg, "where", [nameNow()], 2, 18, "start", 13);
   write(svg, "where", [name === "All" ? "" : name.replace(/Sentence /g, "")], 2, 36, "start", 11);
 
   open.select("#rightText").attr("transform", `translate(${FAR()})`);
-  open.selectAll("#hlines3").attr("transform", "translate(44)");
+  // The dash to a weight stands between two columns of digits, which come close to each other on a narrow page.
+  open.selectAll("#hlines3 line").attr("x1", Math.min(SCORE + 68, RIGHT - 52)).attr("x2", Math.min(SCORE + 70 + PADDING_WIDTH, RIGHT - 46));
   write(open, "formula", [panelNow().formula[config.layer]], SCORE - 6, 36, "start", 11);
   const step = 2 ** Math.max(0, Math.ceil(Math.log2((21 * size) / MATRIX_WIDTH))); // no two numbers touch
   const ticks = d3.range(0, size, step);
@@ -98,10 +99,8 @@ function dress(svg) {
 
   fit(find(".token"), BOXWIDTH - (isNarrow() ? 12 : 38)); // where there is room, for the sign before a word too
 
-  closed.selectAll("#leftText > g").call(choose);
-  open.selectAll("#leftText > g").call(choose);
   svg.on("mousemove", () => point(d3.event.target)).on("mouseleave", () => point(null));
-  const tokens = ["#collapsed", "#expanded"].map((group) => find(`${group} #leftText > g`));
+  const tokens = groups().map((group) => group.selectAll("#leftText > g").call(choose).nodes());
   tokens.forEach((own, which) => reachTokens(own, tokens[1 - which]));
 }
 
@@ -116,29 +115,26 @@ function renderHeadingsExpanded(svg) {
 }
 
 // bertviz draws these for every query token, and shows those of one. Here they are drawn for that one.
+function connect(svg, id, tag) {
+  const group = svg.append("g").attr("id", id).attr("class", "connectors").style("pointer-events", "none");
+  return group.selectAll(tag).data(right).enter().append(tag)
+    .attr("fill", "none").attr("stroke", getColor("connector")).attr("stroke-width", 2).attr("stroke-opacity", 0);
+}
 function renderHorizLines(svg, id, start, end) {
-  svg.append("g").attr("id", id).selectAll("line").data(right).enter().append("line")
-    .attr("x1", start).attr("x2", end).attr("y1", (_, row) => middle(row)).attr("y2", (_, row) => middle(row))
-    .call(connect);
+  const y = (_, row) => middle(row);
+  connect(svg, id, "line").attr("x1", start).attr("x2", end).attr("y1", y).attr("y2", y);
 }
 function renderQueryKeyLines(svg, start, end) {
-  svg.append("g").attr("id", "qk-lines").selectAll("path").data(right).enter().append("path")
-    .attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`).attr("fill", "none").call(connect);
+  connect(svg, "qk-lines", "path").attr("data-ends", `${start},${(start + end) / 2 + 1},${end}`);
 }
 function renderVectorHighlights(svg, id, start) {
-  svg.append("g").attr("id", id).selectAll("rect").data(right).enter().append("rect")
-    .attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
-    .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5).attr("fill", "none").call(connect);
+  connect(svg, id, "rect").attr("x", start - 1).attr("y", (_, row) => row * BOXHEIGHT + HEADING_HEIGHT)
+    .attr("width", MATRIX_WIDTH + 3).attr("height", BOXHEIGHT - 5);
 }
 const middle = (row) => row * BOXHEIGHT + HEADING_HEIGHT + BOXHEIGHT / 2;
-const CONNECTORS = ["#hlines1", "#hlines2", "#hlines3", "#qk-lines", "#key-vector-highlights", "#product-vector-highlights"];
-function connect(lines) {
-  lines.attr("stroke", getColor("connector")).attr("stroke-width", 2).attr("stroke-opacity", 0)
-    .style("pointer-events", "none");
-}
 function drawConnectors(svg, row, weights) {
-  CONNECTORS.forEach((id) => svg.select(id).selectAll("*")
-    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column] ** exponent(1)) : 0)));
+  svg.selectAll(".connectors").selectAll("*")
+    .attr("stroke-opacity", (_, column) => (weights ? Math.tanh(1.8 * weights[column] ** exponent(1)) : 0));
   svg.select("#qk-lines").selectAll("path").attr("d", function (_, column) {
     const [start, elbow, end] = this.dataset.ends.split(",");
     return `M${start},${middle(row)}H${elbow}V${middle(column)}H${end}`;
@@ -168,10 +164,11 @@ function showComputation(svg, row) {
 
 const OPENS = "Point at a query to see its weights in digits. A click keeps it, Escape lets go; its ⊕ opens the vectors that make them.";
 let kept = view.chosen;
-const svgs = () => ["#expanded", "#collapsed"].map((group) => d3.select(group));
+const groups = () => ["#expanded", "#collapsed"].map((group) => d3.select(group));
 function light(row) {
   config.index = row;
-  svgs().forEach((svg) => {
+  groups().forEach((svg) => {
+    svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept);
     if (row === null) {
       unhighlightSelection(svg);
       hideComputation(svg);
@@ -183,7 +180,6 @@ function light(row) {
       showComputation(svg, row);
     }
   });
-  svgs().forEach((svg) => svg.selectAll("#leftText > g").attr("aria-pressed", (_, index) => index === kept));
   tell(row);
 }
 function choose(tokens) {

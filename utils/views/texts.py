@@ -1,7 +1,6 @@
 """The text view's numbers: for each query its strongest keys, and how surprising each token was."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,20 +15,14 @@ MOST_NUMBERS = 3_600_000  # weights that a page holds: about 9 MB
 NEXT = 5  # what the model would have written: so many tokens
 
 
-@dataclass
-class Kept:
-    """Of each query the strongest keys: (layers, heads, query, kept) both, in the order of the text."""
-
-    keys: np.ndarray | None  # None: all
-    levels: np.ndarray  # square roots of weights in steps of 1/4095
-    share: float  # of all weight that is kept, on average over queries
-
-
 def keep_strongest(panel):
-    """Return the `Kept` of a panel (layers, heads, query, key). Up to 128 tokens it is everything."""
+    """Return of each query the strongest keys, their levels, and which share of all weight they have, on average.
+
+    Keys and levels are (layers, heads, query, kept), in the order of the text. Keys are None where all are kept.
+    """
     layers, heads, queries, keys = panel.levels.shape
     if keys <= ALL_TOKENS:
-        return Kept(None, panel.levels, 1.0)
+        return None, panel.levels, 1.0
     kept = int(np.clip(MOST_NUMBERS // (layers * heads * queries), 16, 64))
     best = np.empty((layers, heads, queries, kept), np.int32)
     held, whole = 0.0, 1e-9  # sums of squares: of weights
@@ -42,26 +35,30 @@ def keep_strongest(panel):
         held += _sum_squares(into & 0xFFFF)
         whole += _sum_squares(levels)
     best.sort(axis=-1)
-    return Kept((best >> 16).astype(np.uint16), best.astype(np.uint16), float(held / whole))
+    return (best >> 16).astype(np.uint16), best.astype(np.uint16), float(held / whole)
 
 
 def _sum_squares(levels):
     return np.square(levels, dtype=np.float32).sum(dtype=np.float64)
 
 
-def pack_text(panel, kept, tokens):
-    """Return a panel for the page. keys: each as its distance from the one before, so that they are shorter."""
+def pack_text(panel, tokens):
+    """Return a panel for the page, and the share of weight in it.
+
+    Each key is packed as its distance from the one before, so that they are shorter.
+    """
+    keys, levels, share = keep_strongest(panel)
     packed = {
         "name": "All",
         "left_text": panel.query_tokens,
         "shape": list(panel.levels.shape),
-        "kept": kept.levels.shape[-1],
-        "levels": deflate(kept.levels),
+        "kept": levels.shape[-1],
+        "levels": deflate(levels),
         "text": running_text(tokens),
     }
-    if kept.keys is not None:
-        packed["keys"] = deflate(np.diff(kept.keys, axis=-1, prepend=np.uint16(0)))
-    return packed | panel.sides
+    if keys is not None:
+        packed["keys"] = deflate(np.diff(keys, axis=-1, prepend=np.uint16(0)))
+    return packed | panel.sides, share
 
 
 def running_text(tokens):
