@@ -21,6 +21,8 @@ import numpy as np
 
 from . import ink
 
+# The files of a page's code beside common.js. That of the neuron view runs in bertviz's, which comes with the data.
+CODE = {"head": ("lines", "head"), "model": ("lines", "model"), "text": ("text",), "neuron": ("vectors",)}
 # Of a page's numbers: none needs an escape in JSON or HTML.
 SIGNS = np.array([sign for sign in range(33, 127) if chr(sign) not in "\"&'<\\"][:85], np.uint8)
 # What the frame of a page does: it tells the page the ground of the notebook, and takes the height that the page tells.
@@ -113,8 +115,7 @@ def make_page(kind, title, menus, data):
         "title": html.escape(title),
         "menus": menus,
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        "common": _own("common.js"),
-        "drawing": _own("vectors.js" if kind == "neuron" else f"{kind}.js"),
+        "code": "\n".join(_own(f"{name}.js") for name in ("common", *CODE[kind])),
     }
     page = _own("page.html")
     # In one pass, so that no part is searched again.
