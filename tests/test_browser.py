@@ -735,7 +735,7 @@ def digits(page):
 
 
 def token(page, side, index):
-    return page.locator(f"#{side} > g:last-child > g").nth(index)
+    return page.locator(f"#{side} > g").nth(index)
 
 
 def test_of_a_token_the_lines_of_all_heads_are_drawn_as_one(show):

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageColor
+from PIL import Image, ImageColor, ImageOps
 from view_samples import (
     HOSTILE,
     SENTENCES,
@@ -44,7 +44,10 @@ def over_white(colour, opacity):
 
 
 def image(view):
-    return Image.open(io.BytesIO(view.png)).convert("RGB")
+    """The picture without its margin, which is white."""
+    whole, margin = Image.open(io.BytesIO(view.png)).convert("RGB"), round(8 * view.sheet.sharpness)
+    assert (np.asarray(whole)[:, :margin] == 255).all() and (np.asarray(whole)[-margin:] == 255).all()
+    return ImageOps.expand(whole, -margin)
 
 
 def pixel(picture, view, x, y):
@@ -413,6 +416,10 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
     page = chromium.new_page(viewport={"width": width, "height": 1500}, device_scale_factor=sharpness)
     page.goto(view.save(tmp_path / "view.html").as_uri())
     page.wait_for_selector("html.drawn")
+    centre = "all => all.map(one => [one.textContent, one.offsetLeft + one.offsetWidth / 2])"
+    numbers = [[text.text, text.x] for text in shapes(view, Text) if text.anchor == "center"]
+    if kind.startswith("model"):
+        assert page.eval_on_selector_all("#columns span", centre) == numbers and len(numbers) == 12
     drawing = page.locator("#grid" if kind.startswith("model") else "#vis")
     shown = np.array(Image.open(io.BytesIO(drawing.screenshot())).convert("RGB")) / 255
     # Above the lines of a head view stand menus and squares.

@@ -98,8 +98,9 @@ class View:
             return data | {"text/html": _frame(self)}, {}
         if not self.picture:
             return data, {}
-        size = {"width": round(self.sheet.width), "height": round(self.sheet.height)}
-        return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {"image/png": size}
+        return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {
+            "image/png": self.sheet.shown
+        }
 
 
 def make_page(kind, title, menus, data):
@@ -199,7 +200,7 @@ def _frame(view):
     page = view.html.replace("&", "&amp;").replace("'", "&#39;")
     text, picture = html.escape(view.text), ""
     if view.picture:
-        data, width = base64.b64encode(view.png).decode("ascii"), round(view.sheet.width)
+        data, width = base64.b64encode(view.png).decode("ascii"), view.sheet.shown["width"]
         style = "grid-area:1/1;max-width:100%"
         picture = f'<img style="{style}" width="{width}" alt="{text}" src="data:image/png;base64,{data}">'
     return (

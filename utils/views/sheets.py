@@ -23,6 +23,7 @@ from .ink import FAINTEST
 from .strokes import draw_cells, draw_fan, draw_grid
 
 DOTS = 100  # pixels of the page for an inch; a point of type is 1/72 inch
+MARGIN = 8  # pixels of the page around a PNG, as a page has them
 FINE = 4  # letters are drawn so many times larger than they are shown
 # A PNG is made smaller in one of two ways, and no colour moves by more than an eye can see beside it. Of FEW colours,
 # shades of some inks, 256 can stand for all. Where inks mix there are more: then each part of a colour goes in STEPS.
@@ -44,8 +45,13 @@ class Sheet:
     def add(self, *shapes):
         self.shapes += shapes
 
+    @property
+    def shown(self):
+        """How wide and how high the PNG is shown, in pixels of the page."""
+        return {"width": round(self.width) + 2 * MARGIN, "height": round(self.height) + 2 * MARGIN}
+
     def png(self):
-        """Return the drawing as a PNG."""
+        """Return the drawing as a PNG, with a margin."""
         size = [round(side * self.sharpness) for side in (self.height, self.width)]
         image = np.ones((*size, 3), np.float32)
         texts = [shape for shape in self.shapes if isinstance(shape, Text)]
@@ -57,13 +63,16 @@ class Sheet:
         picture = Image.fromarray(image.astype(np.uint8))
         for text in texts:
             text.paint(picture, self.sharpness)
-        if colours := picture.getcolors(FEW):
-            picture, effort = _with_few(picture, colours), {"compress_level": 4}
+        margin = round(MARGIN * self.sharpness)
+        paper = Image.new("RGB", [side + 2 * margin for side in picture.size], "white")
+        paper.paste(picture, (margin, margin))
+        if colours := paper.getcolors(FEW):
+            paper, effort = _with_few(paper, colours), {"compress_level": 4}
         else:  # half the time of level 4, for the same size
-            picture, effort = picture.point(STEPS * 3), {"compress_type": zlib.Z_RLE}
+            paper, effort = paper.point(STEPS * 3), {"compress_type": zlib.Z_RLE}
         file = io.BytesIO()
         file.name = "view.png"  # by its name PIL loads what writes this format alone
-        picture.save(file, **effort)
+        paper.save(file, **effort)
         return file.getvalue()
 
     def vector(self, kind):
