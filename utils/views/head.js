@@ -106,7 +106,13 @@ function drawSquares() {
     ? "Mean of all heads. Space or Enter shows it alone, or all heads."
     : `Head ${head}. Space shows or hides it, Enter shows it alone.`;
   const press = (head, alone) => {
-    choose(head, alone);
+    const onlyThis = shown[head] && heads().length === 1;
+    if (alone || head === MEAN) {
+      shown = shown.map((_, i) => (onlyThis ? i !== MEAN : i === head));
+    } else if (!onlyThis) {
+      shown[head] = !shown[head];
+      if (count > 1) shown[MEAN] = false;
+    }
     markSquares();
     drawAll();
     if (watched.kept) watched.keep(watched.kept);
@@ -121,15 +127,6 @@ function drawSquares() {
     };
   });
   markSquares();
-}
-function choose(head, alone) {
-  const onlyThis = shown[head] && heads().length === 1;
-  if (alone || head === MEAN) {
-    shown = shown.map((_, i) => (onlyThis ? i !== MEAN : i === head));
-  } else if (!onlyThis) {
-    shown[head] = !shown[head];
-    if (count > 1) shown[MEAN] = false;
-  }
 }
 function markSquares() {
   find("#heads button").forEach((button, head) => {

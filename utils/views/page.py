@@ -135,7 +135,10 @@ def make_controls(panels, *more):
 
     panels: what is drawn, each with its `query_tokens`, `key_tokens` and `sides`.
     """
-    ticks, special = dict(more), dict.fromkeys(token for panel in panels for token in _special(panel))
+    ticks, special = dict(more), {}
+    for panel in panels:
+        for side, tokens in (("left", panel.query_tokens), ("right", panel.key_tokens)):
+            special |= {tokens[index]: side for index in panel.sides.get(f"{side}_special", ())}
     if "log" not in ticks and any(name.endswith("_words") for panel in panels for name in panel.sides):
         ticks["words"] = "Words"
     if special:
@@ -144,12 +147,6 @@ def make_controls(panels, *more):
     strength = '<label>Line strength: <input type="range" id="strength" min="-2" max="2" step="0.25" value="0"></label>'
     box = '<label><input type="checkbox" id="{}"> {}</label>'
     return strength + "".join(box.format(name, html.escape(text)) for name, text in ticks.items())
-
-
-def _special(panel):
-    """Return the text of the special tokens in a panel."""
-    tokens = {"left": panel.query_tokens, "right": panel.key_tokens}
-    return [tokens[side][index] for side in tokens for index in panel.sides.get(f"{side}_special", ())]
 
 
 @lru_cache
