@@ -21,7 +21,7 @@ import torch
 import view_samples
 from families import family, own_attentions
 from test_pictures import PICTURES, shapes
-from view_samples import GROUPS, HOSTILE, KINDS
+from view_samples import GROUPS, HOSTILE, KINDS, neurons
 
 from utils.views import head_view, model_view, neuron_view, text_view
 from utils.views.ink import COLOURS
@@ -338,7 +338,7 @@ def surface(lab, open_page, stored, views, tmp_path_factory):
 def truth():
     """What the views must show: attention (layers, heads, query, key), and query and key vectors by hand."""
     tokenizer, model = view_samples.load()
-    attention, tokens, start = view_samples.pair(tokenizer, model)
+    attention, tokens, start = view_samples.pair()
     assert (len(tokens), start) == (TOKENS, START)
     with torch.no_grad():
         states = model(**tokenizer(*view_samples.SENTENCES, return_tensors="pt"), output_hidden_states=True)
@@ -489,12 +489,6 @@ def show(paper, tmp_path):
 
     yield show
     assert paper.errors == []
-
-
-def neurons(**choice):
-    """A neuron view of the pair."""
-    tokenizer, model = view_samples.load()
-    return neuron_view(model, tokenizer, *view_samples.SENTENCES, **choice)
 
 
 COMPUTED = ("Bert", "GPT2", "ModernBert", "MiMoV2Flash", "Gemma2", "UMT5", "Llama", "Bart")

@@ -2,13 +2,15 @@
 
 import functools
 
+import bertviz.neuron_view
+import bertviz.transformers_neuron_view as of_bertviz
 import pytest
 import torch
 import transformers
 from families import BERT, BOTH_TOKENS, CAUGHT, GROUPED, REFUSED, SOURCE, TARGET, family, own_attentions
 from refused import refusals
 from transformers import AttentionInterface, BertConfig, LlamaConfig, LlamaForCausalLM
-from view_samples import Words, data_of, names, unpack, vectors
+from view_samples import SENTENCES, Words, data_of, names, params, unpack, vectors
 
 import longer_runs
 from utils.attention import LayerAttention, use_fused_attention
@@ -129,6 +131,25 @@ def test_families_hold_what_they_are_there_for():
     assert t5["added_shape"] == [1, 4, 7, 7] and umt5["added_shape"] == [3, 4, 7, 7]
     assert [found["Bart"][2][name]["shape"] for name in ("queries", "keys")] == [[3, 4, 4, 8], [3, 4, 7, 8]]
     assert llama["keys"]["shape"] == [2, 2, 7, 8] and llama["key_of"] == [0, 0, 1, 1]
+
+
+def test_neuron_view_holds_the_numbers_of_bertvizs_page(bert):
+    """bertviz has a BertModel of its own. With the same weights it must find the same vectors and weights."""
+    tokenizer, model = bert
+    theirs = of_bertviz.BertModel(of_bertviz.BertConfig.from_dict(model.config.to_dict()))
+    theirs.load_state_dict(model.state_dict(), strict=False)
+    tokenizer.do_basic_tokenize = True
+    page = bertviz.neuron_view.show(theirs.eval(), "bert", tokenizer, *SENTENCES, html_action="return").data
+    view = neuron_view(model, tokenizer, *SENTENCES)
+    panels, expected = data_of(view)["attention"], params(page)
+    for own, their in zip(panels, ("all", "aa", "bb", "ab", "ba"), strict=True):
+        assert all(own[key] == expected[their][key] for key in ("left_text", "right_text"))
+    query, key = vectors(panels[0])
+    assert (query - torch.tensor(expected["all"]["queries"])).abs().max() < 1e-4
+    assert (key - torch.tensor(expected["all"]["keys"])).abs().max() < 1e-4
+    weight = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1)
+    assert (weight - torch.tensor(expected["all"]["attn"])).abs().max() < 1e-5
+    assert len(view.html) - 110_000 < len(page) / 10  # but for d3, which bertviz's page fetches
 
 
 # --- the course's own

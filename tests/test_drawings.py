@@ -8,9 +8,11 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from view_samples import luminance
+import torch
+from view_samples import lab, linear, luminance
 
 from utils.plots import PALETTE, AttentionTable
+from utils.views.ink import COLOURS, opacity, opening_strength
 
 ROOT = Path(__file__).parent.parent
 DRAWINGS = sorted(set((ROOT / "images").glob("*.svg")) - {ROOT / "images/open-in-colab.svg"})
@@ -95,6 +97,31 @@ def test_digits_in_a_table_of_weights_can_be_read():
         assert len(found) == 67
         for *rgb, ink in found:
             assert contrast([int(value) / 255 for value in rgb], ink) >= INK
+
+
+# What is seen without the cones for red, green, blue, by Machado et al. (2009), table 1, severity 1.
+WITHOUT = {
+    "none": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("cones", WITHOUT)
+def test_twelve_colours_are_told_apart(cones):
+    inks = linear(matplotlib.colors.to_rgba_array(COLOURS)[:, :3])
+    seen = lab((inks @ np.array(WITHOUT[cones]).T).clip(0, 1))
+    distances = torch.pdist(torch.from_numpy(seen))
+    assert len(set(COLOURS)) == 12 and distances.min() > (30 if cones == "none" else 17)
+
+
+def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
+    assert all(contrast(ink, ground) >= 3 for ink in COLOURS for ground in ("white", "black"))
+    for heads in (1, 12):
+        assert opacity(1.0, opening_strength(heads)) == 1 and opacity(0.0, opening_strength(heads)) == 0
+    found = [opacity(0.3), opacity(0.3, opening_strength(1)), opacity(0.3, opening_strength(12))]
+    assert found == pytest.approx([0.3, 0.3, 0.09])
 
 
 FIND = """() => [...document.querySelectorAll('text')].map(text => {

@@ -11,20 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageColor, ImageOps
-from view_samples import (
-    HOSTILE,
-    SENTENCES,
-    Words,
-    lab,
-    linear,
-    load,
-    names,
-    pair,
-    small_bert,
-    stacks,
-    weights,
-    written,
-)
+from view_samples import HOSTILE, Words, apart, names, neurons, pair, small_bert, stacks, weights, written
 
 from utils.views import head_view, model_view, neuron_view, sheets, text_view
 from utils.views.pictures import grid_cell
@@ -64,11 +51,6 @@ def blank(view):
     """White paper for the picture of a view."""
     sides = [round(side * view.sheet.sharpness) for side in (view.sheet.height, view.sheet.width)]
     return np.ones((*sides, 3), np.float32)
-
-
-def apart(one, other):
-    """How far the colours (0 to 1) of two pictures are apart, by CIE76."""
-    return np.linalg.norm(lab(linear(one)) - lab(linear(other)), axis=-1)
 
 
 # --- lines
@@ -225,7 +207,7 @@ def test_in_a_compact_grid_lines_of_a_pixel_are_one_as_opaque_as_they_are_togeth
 
 
 @pytest.fixture(scope="module")
-def neurons():
+def by_hand():
     """A neuron view with token 3 of 5 chosen, and its query and key by hand, each (tokens, head_dim)."""
     model = small_bert().double()
     with torch.no_grad():
@@ -242,9 +224,9 @@ def colours_of_bertviz():
     return dict(re.findall(r"'(\w+)': [\"']([#\w]+)[\"']", light))
 
 
-def test_cells_have_bertvizs_colours(neurons):
+def test_cells_have_bertvizs_colours(by_hand):
     """In its page a cell is as opaque as tanh(|number| / 4), in one colour from 0 on and in another below."""
-    view, query, key = neurons
+    view, query, key = by_hand
     expected = [*query, *(row for token in zip(key, query[3] * key, strict=True) for row in token)]
     picture, colours = image(view), colours_of_bertviz()
     for strip, numbers in zip(shapes(view, Cells), expected, strict=True):
@@ -254,9 +236,9 @@ def test_cells_have_bertvizs_colours(neurons):
             assert np.abs(pixel(picture, view, x, strip.y + 10) - colour).max() < 8, (index, number)
 
 
-def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(neurons):
+def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(by_hand):
     """The square of a score is as opaque as a cell."""
-    view, query, key = neurons
+    view, query, key = by_hand
     scores = key @ query[3] / 6**0.5
     weights = torch.softmax(scores, dim=0).tolist()
     squares = [box.opacity for box in shapes(view, Box) if box.width == box.height == 22]
@@ -275,9 +257,9 @@ def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(neurons):
     assert [text.text for text in shapes(view, Text)].count("masked") == 2
 
 
-def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weight(neurons):
+def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weight(by_hand):
     """bertviz draws its lines in blue with the opacity tanh(1.8 × weight)."""
-    view, query, key = neurons
+    view, query, key = by_hand
     connector = ImageColor.getrgb(colours_of_bertviz()["connector"])
     parts = [box for box in shapes(view, Box) if ImageColor.getrgb(box.colour) == connector]
     expected = torch.tanh(1.8 * torch.softmax(key @ query[3] / 6**0.5, dim=0)).tolist()
@@ -397,8 +379,7 @@ def test_colours_of_a_png_are_those_that_were_composed():
 @pytest.mark.parametrize("kind", ["heads", "head, dense", "model", "model, compact", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
     """Lines and tokens of the real model, and 10,000 lines: on average less than 1 apart (CIE76)."""
-    tokenizer, model = load()
-    attention, tokens, _ = pair(tokenizer, model)
+    attention, tokens, _ = pair()
     torch.manual_seed(0)
     dense = [torch.randn(1, 12, 100, 100).mul(2).softmax(-1)]
     light = {"display_mode": "light"}
@@ -407,7 +388,7 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
         "head, dense": lambda: head_view(dense, names(100), heads=[4], **light),
         "model": lambda: model_view(attention, tokens, **light),
         "model, compact": lambda: model_view(attention * 5, tokens, **light),
-        "neuron": lambda: neuron_view(model, tokenizer, *SENTENCES, layer=2, head=1, token=3, **light),
+        "neuron": lambda: neurons(layer=2, head=1, token=3, **light),
     }[kind]()
     if kind != "model, compact":  # there a token would not be a whole number of pixels high
         view.sheet.sharpness = 2  # a whole number, so that the page's canvas too has whole pixels

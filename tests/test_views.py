@@ -4,53 +4,25 @@ import base64
 import inspect
 import io
 import itertools
-import json
 import os
 import re
 import subprocess
 import sys
 
 import bertviz
-import numpy as np
 import pytest
 import torch
-from bertviz import neuron_view as bertviz_neuron_view
-from bertviz import transformers_neuron_view
 from PIL import Image
 from refused import refusals
-from view_samples import (
-    SENTENCES,
-    Words,
-    data_of,
-    lab,
-    linear,
-    luminance,
-    names,
-    small_bert,
-    stacks,
-    unpack,
-    vectors,
-    weights,
-    written,
-)
+from view_samples import Words, data_of, names, params, small_bert, stacks, unpack, weights, written
 
 import course
 from utils import views
 from utils.views import head_view, model_view, neuron_view, text_view
-from utils.views.ink import COLOURS, opacity, opening_strength
 from utils.views.tokens import prettify, word_numbers
 
 HALF_A_LEVEL = 0.0003  # of the square root of a weight, in steps of 1/4095
-LIBRARIES = 110_000  # characters of d3, deflated, which bertviz's pages fetch from a server
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
-
-
-def params(page):
-    """The data in a page of bertviz."""
-    found = re.search(r"(?:const params|window.bertviz_params) = (?=\{)", page)
-    return json.JSONDecoder().raw_decode(page, found.end())[0]["attention"]
-
-
 A, T, BERT = weights(), names(4), small_bert()
 ENCODER, DECODER, CROSS = (f"{name}_attention" for name in ("encoder", "decoder", "cross"))
 SOLO = {ENCODER: None, DECODER: None}  # leaves the cross-attention of stacks() alone
@@ -215,35 +187,6 @@ def test_head_and_model_view_hold_the_chosen_layers_and_heads():
         assert (drawn(data["attention"][0]) - expected).abs().max() <= HALF_A_LEVEL
 
 
-# --- the ink
-
-
-INKS = np.array([[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in COLOURS])
-# What is seen without the cones for red, green, blue, by Machado et al. (2009), table 1, severity 1.
-WITHOUT = {
-    "none": [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]],
-    "red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
-    "green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
-    "blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
-}
-
-
-@pytest.mark.parametrize("cones", WITHOUT)
-def test_twelve_colours_are_told_apart(cones):
-    seen = lab((linear(INKS) @ np.array(WITHOUT[cones]).T).clip(0, 1))
-    distances = torch.pdist(torch.from_numpy(seen))
-    assert len(set(COLOURS)) == 12 and distances.min() > (30 if cones == "none" else 17)
-
-
-def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
-    shine = luminance(INKS) + 0.05
-    assert (1.05 / shine >= 3).all() and (shine / 0.05 >= 3).all()
-    for heads in (1, 12):
-        assert opacity(1.0, opening_strength(heads)) == 1 and opacity(0.0, opening_strength(heads)) == 0
-    found = [opacity(0.3), opacity(0.3, opening_strength(1)), opacity(0.3, opening_strength(12))]
-    assert found == pytest.approx([0.3, 0.3, 0.09])
-
-
 # --- the model view
 
 
@@ -299,26 +242,6 @@ def broken_bert():
     model = small_bert()
     model.encoder.layer[1].attention.self.key.weight.data[0] = torch.nan
     return model
-
-
-def test_neuron_view_holds_the_numbers_of_bertvizs_page(bert):
-    """bertviz has a BertModel of its own. With the same weights it must find the same vectors and weights."""
-    tokenizer, model = bert
-    config = transformers_neuron_view.BertConfig.from_dict(model.config.to_dict())
-    theirs = transformers_neuron_view.BertModel(config)
-    theirs.load_state_dict(model.state_dict(), strict=False)
-    tokenizer.do_basic_tokenize = True
-    page = bertviz_neuron_view.show(theirs.eval(), "bert", tokenizer, *SENTENCES, html_action="return").data
-    view = neuron_view(model, tokenizer, *SENTENCES)
-    panels, expected = data_of(view)["attention"], params(page)
-    for own, their in zip(panels, ("all", "aa", "bb", "ab", "ba"), strict=True):
-        assert all(own[key] == expected[their][key] for key in ("left_text", "right_text"))
-    query, key = vectors(panels[0])
-    assert (query - torch.tensor(expected["all"]["queries"])).abs().max() < 1e-4
-    assert (key - torch.tensor(expected["all"]["keys"])).abs().max() < 1e-4
-    weight = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1)
-    assert (weight - torch.tensor(expected["all"]["attn"])).abs().max() < 1e-5
-    assert len(view.html) - LIBRARIES < len(page) / 10
 
 
 def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():

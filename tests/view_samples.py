@@ -78,6 +78,12 @@ def data_of(view):
     return json.loads(re.search(r"^const view = (.*);$", view.html, flags=re.MULTILINE)[1])
 
 
+def params(page):
+    """The data in a page of bertviz."""
+    found = re.search(r"(?:const params|window.bertviz_params) = (?=\{)", page)
+    return json.JSONDecoder().raw_decode(page, found.end())[0]["attention"]
+
+
 def unpack(text, dtype):
     """Numbers that a page holds: deflated, all first bytes first, in Python's base 85 with other signs."""
     own = [chr(sign) for sign in range(33, 127) if chr(sign) not in "\"&'<\\"]
@@ -116,6 +122,11 @@ def lab(light):
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
 
 
+def apart(one, other):
+    """How far the colours (0 to 1) of two pictures are apart, by CIE76."""
+    return np.linalg.norm(lab(linear(one)) - lab(linear(other)), axis=-1)
+
+
 @functools.cache
 def load(dtype=torch.float64):
     """The course's tokenizer and model."""
@@ -123,8 +134,9 @@ def load(dtype=torch.float64):
     return AutoTokenizer.from_pretrained(checkpoint()), model.eval()
 
 
-def pair(tokenizer, model):
+def pair():
     """Attention, tokens and the start of sentence B."""
+    tokenizer, model = load()
     inputs = tokenizer(*SENTENCES, return_tensors="pt")
     with torch.no_grad():
         attention = model(**inputs, output_attentions=True).attentions
@@ -132,14 +144,19 @@ def pair(tokenizer, model):
     return attention, tokens, inputs["token_type_ids"][0].tolist().index(1)
 
 
+def neurons(**choice):
+    """A neuron view of the pair."""
+    tokenizer, model = load()
+    return neuron_view(model, tokenizer, *SENTENCES, **choice)
+
+
 def real():
     """Each view of the real model, on a pair of sentences."""
-    tokenizer, model = load()
-    arguments, light = pair(tokenizer, model), {"display_mode": "light"}
+    arguments, light = pair(), {"display_mode": "light"}
     return {
         "head": head_view(*arguments, **light),
         "model": model_view(*arguments, **light),
-        "neuron": neuron_view(model, tokenizer, *SENTENCES, **light),
+        "neuron": neurons(**light),
         "text": text_view(*arguments[:2], layer=2, head=4, token=3, **light),
     }
 
