@@ -2,14 +2,17 @@
 
 import os
 import sys
+from unittest.mock import patch
 
 # jsonschema, which nbformat imports, would build a grammar of web addresses: 2 seconds in each process.
 sys.modules["rfc3987_syntax"] = None
 pytest_plugins = ["nbval.plugin"]
 
+import jupyter_client
 import nbval.kernel
 import nbval.plugin
 import pytest
+from jupyter_client.provisioning import local_provisioner
 
 import course
 import runner
@@ -25,8 +28,24 @@ os.environ.pop("COURSE_WRITER", None)
 # The tests run in more processes than there are cores, so each process computes with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Else nbval's kernels now and then take each other's ports.
-nbval.kernel.KernelManager = runner.KernelManager
+
+class KernelManager(jupyter_client.KernelManager):
+    """What nbval starts its kernels with, in place of jupyter_client's.
+
+    Else they now and then take each other's ports; and each imports the same libraries, for 4 seconds, so
+    they are forked from one process that has. In the rehearsals each kernel imports for itself.
+    """
+
+    def __init__(self, **named):
+        super().__init__(**named, **runner.own_sockets())
+
+    def start_kernel(self, **named):
+        launch = runner.forked if sys.platform == "linux" else local_provisioner.launch_kernel
+        with patch.object(local_provisioner, "launch_kernel", launch):
+            super().start_kernel(**named)
+
+
+nbval.kernel.KernelManager = KernelManager
 
 
 def pytest_configure(config):

@@ -124,10 +124,9 @@ def fold(cells) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             hidden = asks(before) and not drawn(cell)
-            folded = (
-                {"source_hidden": True} if cell.id in FOLDED else {"outputs_hidden": True} if hidden else {}
-            )
-            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded, "collapsed": hidden}
+            folded = "source_hidden" if cell.id in FOLDED else "outputs_hidden" if hidden else None
+            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded and {folded: True}}
+            metadata["collapsed"] = hidden
             cell.metadata = nbformat.from_dict({name: value for name, value in metadata.items() if value})
 
 
@@ -239,10 +238,8 @@ def table() -> str:
         rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    told = (
-        f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. To "
-    )
-    told += "look something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
+    told = f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. "
+    told += "To look something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
     told += "(notebooks/glossary.md), which link to the cells."
     return "\n".join([*rows, "", told])
 
@@ -271,12 +268,8 @@ def run(path: Path) -> None:
     notebook = read(path)
     execute(notebook)
     fold(notebook.cells)
-    notebook.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        }
-    )
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})
     write(path, notebook)
     for name, (file, _) in PICTURES.items():
         if file == path.name:

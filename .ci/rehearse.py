@@ -54,12 +54,8 @@ COLAB_HOLDS = [
     "tqdm==4.67.3",
 ]
 # These would bring JupyterLab along, which Colab does not have.
-COLAB_HOLDS_ALONE = [
-    "ipywidgets==7.7.1",
-    "widgetsnbextension==3.6.*",
-    "jupyterlab_widgets==1.1.*",
-    "ipython_genutils",
-]
+COLAB_HOLDS_ALONE = ["ipywidgets==7.7.1", "jupyterlab_widgets==1.1.*"]
+COLAB_HOLDS_ALONE += ["widgetsnbextension==3.6.*", "ipython_genutils"]
 # Nor does it have these, which the notebooks, or most of them, can do without.
 COLAB_LACKS_TOO = ["boto3", "jupyterlab", "nbval", "latex2mathml", WRITER]
 
@@ -280,18 +276,13 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         if "colab" in parts:
             packages, bare = colab_packages(), snapshot(ROOT, Path(folder, "course"))
-            failed += at_a_time(
-                {f"Colab: {path.name}": partial(in_colab, path, packages, bare) for path in paths}
-            )
+            jobs = {f"Colab: {path.name}": partial(in_colab, path, packages, bare) for path in paths}
+            failed += at_a_time(jobs)
         if "models" in parts:
             failed += rehearse_models(paths, Path(folder))
     runs = len(paths) * len(parts) + ("models" in parts)
-    print(
-        "",
-        *(f"FAILED {line}" for line in failed),
-        f"{runs - len(failed)} passed, {len(failed)} failed",
-        sep="\n",
-    )
+    print("", *(f"FAILED {line}" for line in failed), sep="\n")
+    print(f"{runs - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 

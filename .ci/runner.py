@@ -5,9 +5,15 @@ that start at the same moment, now and then two get the same port, and one of th
 this machine and those who talk to them meet at files instead, where the system has such sockets.
 """
 
+import functools
 import itertools
+import multiprocessing
 import os
+import runpy
+import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import jupyter_client
@@ -30,11 +36,29 @@ def own_sockets() -> dict[str, str]:
     return {"transport": "ipc", "ip": path}
 
 
-class KernelManager(jupyter_client.KernelManager):
-    """What nbval starts its kernels with, in place of jupyter_client's."""
+def forked(command: list[str], cwd=None, env=None, **_) -> multiprocessing.Process:
+    """The process of a kernel, from one that has imported what takes 4 seconds. It is asked as a Popen is."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["transformers.models.bert.modeling_bert"])
+    process = forks.Process(target=be_a_kernel, args=(command, cwd, env))
+    process.start()
+    while os.getpgid(process.pid) != process.pid:  # a signal to the kernel's group would be one to ours
+        time.sleep(0.01)
+    process.stdin = process.stdout = process.stderr = None
+    process.poll, process.wait = lambda: process.exitcode, process.join
+    process.send_signal = functools.partial(os.kill, process.pid)
+    return process
 
-    def __init__(self, **named):
-        super().__init__(**named, **own_sockets())
+
+def be_a_kernel(command: list[str], folder: str, settings: dict[str, str]) -> None:
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(settings, JPY_PARENT_PID=str(os.getppid()))
+    tests = multiprocessing.parent_process()  # not the one that it was forked from
+    threading.Thread(target=lambda: os._exit(tests.join() or 1), daemon=True).start()  # it ends with them
+    sys.argv = command[2:]  # without python -m
+    runpy.run_module(sys.argv[0], run_name="__main__")
 
 
 def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None = None, process=None, **more):

@@ -82,9 +82,8 @@ def page(notebook):
 
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
-    text = "---\nnosearch: true\n---\n# Licences\n\n" + re.sub(
-        r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8")
-    )
+    own = re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8"))
+    text = f"---\nnosearch: true\n---\n# Licences\n\n{own}"
     for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
             if file.stem == "LICENSE":
@@ -109,9 +108,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
     ((picture, (name, cell_id)),) = course.PICTURES.items()
     (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
     if view := cell.outputs[0].data.get("text/html"):
-        (folder / "view.html").write_text(
-            view.replace("'></iframe>", CHOSEN + "'></iframe>"), encoding="utf-8"
-        )
+        chosen = view.replace("'></iframe>", CHOSEN + "'></iframe>")
+        (folder / "view.html").write_text(chosen, encoding="utf-8")
         front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
         shown = r"(?m)^!.*reads-and-writes.*\n\n\*(.+for the model\.).*$"
         pages[course.README] = re.sub(shown, FRONT, front)
@@ -129,9 +127,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("numbers", nargs="*", metavar="NN")
     asked = parser.parse_args(arguments)
     there = {path.name[:2]: path for path in course.paths()}
-    live = [
-        number for number, path in there.items() if "from utils.views" in path.read_text(encoding="utf-8")
-    ]
+    live = [number for number, path in there.items() if "from utils.views" in path.read_text("utf-8")]
     if unknown := sorted(set(asked.numbers) - set(there)):
         sys.exit(f"There is no notebook {', '.join(unknown)}.")
     if asked.to.exists() and any(asked.to.iterdir()) and not (asked.to / ".buildinfo").exists():
