@@ -123,16 +123,22 @@ def compare_with_llama(ours, theirs, input_ids, tolerance=1e-5):
 
     The table holds each difference as a share of the tensor's largest number (if that is more than 1): some
     numbers of a hidden state reach 20,000, where float32 rounds by 0.002. Load the model with
-    attn_implementation="eager".
+    attn_implementation="eager". In place of either may stand what `record_llama` returned for it.
     """
-    inputs = {"input_ids": input_ids}
-    theirs = record(theirs, llama_places(theirs), inputs)
-    ours = record(ours, our_llama_places(ours), inputs)
+    ours, theirs = (
+        made if isinstance(made, dict) else record_llama(made, input_ids) for made in (ours, theirs)
+    )
     sizes = {
         name: max(1.0, tensor.abs().max().item()) for name, tensor in theirs.items() if tensor is not None
     }
     ours, theirs = ({name: made[name] / sizes[name] for name in sizes} for made in (ours, theirs))
     return compare_tensors(ours, theirs, tolerance)
+
+
+def record_llama(model, input_ids):
+    """Run a `Llama` or a `LlamaForCausalLM`, and return by name what its layers compute, and the logits."""
+    places = llama_places(model) if hasattr(model, "lm_head") else our_llama_places(model)
+    return record(model, places, {"input_ids": input_ids})
 
 
 def compare_tensors(ours, theirs, tolerance):
