@@ -49,7 +49,6 @@ function drawLines(ink, heads, columns, power, place) {
   }
 }
 
-
 // Draw the words of the queries and of the keys, and watch them. lines: of text, on either side; place: where lines of ink
 // run between the columns; away: from a column to the weights beside it. Of a word that is pointed at, paint(ends, side,
 // index) draws what belongs to its lines, whose ends are [query, key], and returns their weights and whose these are.

@@ -144,10 +144,10 @@ begin(() => {
     if (key !== "Escape" || !opened) return;
     if (opened.watched.kept) {
       opened.watched.keep(null);
-      return;
+    } else {
+      frameOf(opened.row, opened.column).focus();
+      close();
     }
-    frameOf(opened.row, opened.column).focus();
-    close();
   });
   onChange(draw);
   draw();
