@@ -41,9 +41,11 @@ live_views()
 del live_views
 """
 
-# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first.
+# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first. On
+# a phone menus and heads would push "it" off the first screen: the page of notebook 06 has them.
 FRONT = (HERE / "front.md").read_text(encoding="utf-8")
-CHOSEN = """<script>new MutationObserver(() => [...document.querySelectorAll("#left g g")]
+CHOSEN = """<style>@media (max-width: 500px) { #menus, #heads { display: none !important } }</style>
+<script>new MutationObserver(() => [...document.querySelectorAll("#left g")]
 .find((row) => row.textContent === "it").onmouseover()).observe(byId("vis"), {childList: true})</script>"""
 
 
