@@ -10,25 +10,11 @@ from refused import refusals
 from torch import nn
 from transformers import BertConfig
 
-from utils.attention import (
-    AttentionHead,
-    LayerAttention,
-    MultiHeadAttention,
-    MultiHeadAttentionList,
-    attention_scores,
-    causal_mask,
-    convert_mask,
-    fused_attention,
-    masked_softmax,
-    padding_mask,
-    scaled_dot_product_attention,
-    split_mask,
-    use_fused_attention,
-    weights_of_list,
-    weights_of_torch,
-)
+from utils import attention as room
+from utils.attention import AttentionHead, MultiHeadAttention, MultiHeadAttentionList, causal_mask
 from utils.guards import MASK_CONVENTIONS
 
+attend, convert_mask, padding_mask = room.scaled_dot_product_attention, room.convert_mask, room.padding_mask
 TOLERANCES = {torch.float64: 5e-13, torch.float32: 1e-6, torch.bfloat16: 1.5e-2, torch.float16: 2.5e-3}
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 
@@ -65,7 +51,7 @@ def peers(hidden_size=24, num_heads=4, dtype=torch.float64):
     for bias in (peer.in_proj_bias, peer.out_proj.bias):
         nn.init.normal_(bias)
     own = MultiHeadAttention(hidden_size, num_heads)
-    own.load_state_dict(weights_of_torch(peer))
+    own.load_state_dict(room.weights_of_torch(peer))
     return peer.to(dtype).eval(), own.to(dtype).eval()
 
 
@@ -79,7 +65,7 @@ def test_equals_torch_scaled_dot_product_attention(sizes, mask, dtype):
     batch, heads, query, key = sizes
     qkv = random_qkv(batch, heads, query=query, key=key, head_dim=12, width=10, dtype=dtype)
     keep = mask(*sizes)
-    output, attn_weights = scaled_dot_product_attention(*qkv, keep)
+    output, attn_weights = attend(*qkv, keep)
     assert_equal(output, F.scaled_dot_product_attention(*qkv, attn_mask=keep))
     assert attn_weights.shape == sizes
 
@@ -89,48 +75,48 @@ def test_gradients_are_those_of_torch_and_of_finite_differences(mask):
     qkv = random_qkv(2, 2, query=3, key=4, head_dim=3, width=2, grad=True)
     keep = mask(2, 2, 3, 4)
     upstream = torch.randn(2, 2, 3, 2, dtype=torch.float64)
-    own = torch.autograd.grad(scaled_dot_product_attention(*qkv, keep)[0], qkv, upstream)
+    own = torch.autograd.grad(attend(*qkv, keep)[0], qkv, upstream)
     expected = torch.autograd.grad(F.scaled_dot_product_attention(*qkv, attn_mask=keep), qkv, upstream)
     assert_equal(own, expected)
-    assert torch.autograd.gradcheck(lambda *inputs: scaled_dot_product_attention(*inputs, keep), qkv)
+    assert torch.autograd.gradcheck(lambda *inputs: attend(*inputs, keep), qkv)
 
 
 @pytest.mark.parametrize("leading", [(), (4,), (2, 3, 2), (0,), (2, 0, 3)], ids=str)
 def test_any_leading_axes(leading):
     qkv, mask = random_qkv(*leading), torch.rand(5, 7) < 0.6
-    output, attn_weights = scaled_dot_product_attention(*qkv, mask)
+    output, attn_weights = attend(*qkv, mask)
     assert attn_weights.shape == (*leading, 5, 7)
     assert_equal(output, F.scaled_dot_product_attention(*qkv, attn_mask=mask))
 
 
 def test_no_keys_at_all_is_the_rule_of_the_empty_row():
     for mask in (None, torch.ones(3, 0), torch.ones(1, 1, dtype=torch.bool)):
-        output, attn_weights = scaled_dot_product_attention(*random_qkv(2, query=3, key=0), mask)
+        output, attn_weights = attend(*random_qkv(2, query=3, key=0), mask)
         assert attn_weights.shape == (2, 3, 0)
         assert torch.equal(output, torch.zeros(2, 3, 8, dtype=torch.float64))
 
 
 def test_bool_int_and_float_masks_say_the_same():
     qkv = random_qkv(2, query=4, key=4)
-    expected = scaled_dot_product_attention(*qkv, causal_mask(4))
-    assert scaled_dot_product_attention(*qkv, torch.tensor(1.0))[1].min() > 0
+    expected = attend(*qkv, causal_mask(4))
+    assert attend(*qkv, torch.tensor(1.0))[1].min() > 0
     for dtype in (torch.int64, torch.uint8, torch.float32, torch.float16):
-        own = scaled_dot_product_attention(*qkv, causal_mask(4).to(dtype))
+        own = attend(*qkv, causal_mask(4).to(dtype))
         assert torch.equal(own[0], expected[0]) and torch.equal(own[1], expected[1])
 
 
 def test_inputs_and_mask_are_left_as_they_were():
     *qkv, mask, scores = tensors = [*random_qkv(2), torch.rand(5, 7) < 0.5, torch.randn(2, 5, 7)]
     before = [tensor.clone() for tensor in tensors]
-    scaled_dot_product_attention(*qkv, mask)
-    masked_softmax(scores, mask)
+    attend(*qkv, mask)
+    room.masked_softmax(scores, mask)
     assert all(torch.equal(a, b) for a, b in zip(tensors, before, strict=True))
 
 
 def test_scores_stay_within_float16_where_the_plain_product_does_not():
     query = torch.full((1, 64), 40.0, dtype=torch.float16)
     assert (query @ query.T).isinf().all()
-    assert attention_scores(query, query).item() == 40 * 40 * 8
+    assert room.attention_scores(query, query).item() == 40 * 40 * 8
 
 
 @each_dtype
@@ -139,7 +125,7 @@ def test_empty_row_is_zero_in_values_and_gradients(dtype):
     mask = torch.ones(2, 5, 7, dtype=torch.bool)
     mask[0, 2], mask[1, :, 3] = False, False
     with torch.autograd.set_detect_anomaly(True):  # which refuses a NaN between the steps as well
-        output, attn_weights = scaled_dot_product_attention(*qkv, mask)
+        output, attn_weights = attend(*qkv, mask)
         query, key, value = torch.autograd.grad(output.sum() + attn_weights.square().sum(), qkv)
     for zero in (output[0, 2], attn_weights[0, 2], query[0, 2], key[1, 3], value[1, 3]):
         assert (zero == 0).all()
@@ -213,7 +199,7 @@ def test_one_head_and_a_list_of_them_are_those_of_all(mask):
     hidden_state, memory = torch.randn(2, 5, 24).double(), torch.randn(2, 7, 24).double()
     keep = mask(2, 4, 5, 7)
     _, expected = own(hidden_state, keep, memory)
-    for index, one in enumerate(split_mask(keep, 4)):
+    for index, one in enumerate(room.split_mask(keep, 4)):
         head = AttentionHead(24, 6).double()
         rows = slice(6 * index, 6 * (index + 1))
         head.load_state_dict({n: w[rows] for n, w in own.state_dict().items() if not n.startswith("output")})
@@ -221,7 +207,7 @@ def test_one_head_and_a_list_of_them_are_those_of_all(mask):
         assert_equal(attn_weights, expected[:, index])
         assert output.shape == (2, 5, 6)
     heads = MultiHeadAttentionList(24, 4).double()
-    own.load_state_dict(weights_of_list(heads))
+    own.load_state_dict(room.weights_of_list(heads))
     torch.testing.assert_close(own(hidden_state, keep, memory), heads(hidden_state, keep, memory))
     count = sum(parameter.numel() for parameter in heads.parameters())
     assert count == sum(parameter.numel() for parameter in peers()[0].parameters()) == 4 * (24 * 24 + 24)
@@ -235,7 +221,7 @@ def test_works_under_autocast():
     torch.testing.assert_close(output.float(), expected, atol=5e-2, rtol=5e-2)
 
 
-class Biased(LayerAttention):
+class Biased(room.LayerAttention):
     """With a number of its own for each head, query and key."""
 
     def position_bias(self, query_len, key_len):
@@ -244,22 +230,23 @@ class Biased(LayerAttention):
 
 
 @each_mask
-@pytest.mark.parametrize("kind", [LayerAttention, Biased])
+@pytest.mark.parametrize("kind", [room.LayerAttention, Biased])
 def test_fused_attention_gives_the_same_and_no_weights(kind, mask):
     layer = kind(BertConfig(hidden_size=24, num_attention_heads=4)).double().eval()
     hidden_state, memory = torch.randn(2, 5, 24).double(), torch.randn(2, 7, 24).double()
     keep = mask(2, 4, 5, 7)
     for given in (keep, keep if keep is None else keep.long()):
         output, attn_weights = layer(hidden_state, given, memory)
-        fused, none = use_fused_attention(layer)(hidden_state, given, memory)
+        fused, none = room.use_fused_attention(layer)(hidden_state, given, memory)
         assert none is None
         assert_equal(fused, output)
-        assert_equal(use_fused_attention(layer, fused=False)(hidden_state, given, memory)[1], attn_weights)
+        _, again = room.use_fused_attention(layer, fused=False)(hidden_state, given, memory)
+        assert_equal(again, attn_weights)
 
 
 def test_fused_attention_is_the_kernel_of_pytorch(monkeypatch):
-    layer = LayerAttention(BertConfig(hidden_size=8, num_attention_heads=2))
-    model = use_fused_attention(nn.Sequential(nn.Sequential(layer)))
+    layer = room.LayerAttention(BertConfig(hidden_size=8, num_attention_heads=2))
+    model = room.use_fused_attention(nn.Sequential(nn.Sequential(layer)))
     calls, kernel = [], F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: calls.append(k) or kernel(*a, **k))
     for mode in (False, True):
@@ -267,13 +254,17 @@ def test_fused_attention_is_the_kernel_of_pytorch(monkeypatch):
     assert [call["dropout_p"] for call in calls] == [0.0, 0.1]
 
 
-zeros, ones, attend = torch.zeros, torch.ones, scaled_dot_product_attention
+zeros, ones = torch.zeros, torch.ones
 INF = float("inf")
 IDS = torch.tensor([[101, 2051, 102]])
 
 
 def masked(mask, *leading):
     return attend(zeros(*leading, 4, 8), zeros(*leading, 5, 8), zeros(*leading, 5, 8), mask)
+
+
+def from_torch(**other):
+    room.weights_of_torch(nn.MultiheadAttention(8, 2, **other))
 
 
 REFUSED = [
@@ -293,7 +284,7 @@ REFUSED = [
     ("mask, NaN", lambda: masked(torch.full((4, 5), float("nan"))), ValueError, "nan"),
     ("mask, complex", lambda: masked(ones(4, 5, dtype=torch.complex64)), TypeError, "torch.complex64"),
     ("mask, elsewhere", lambda: masked(ones(4, 5, device="meta").bool()), ValueError, "meta"),
-    ("fused, length", lambda: fused_attention(*random_qkv(1, 2), ones(4)), ValueError, "(1, 2, 5, 7)"),
+    ("fused, length", lambda: room.fused_attention(*random_qkv(1, 2), ones(4)), ValueError, "(1, 2, 5, 7)"),
     ("length in floats", lambda: causal_mask(2.0), TypeError, "seq_len is 2.0"),
     ("padding, one axis", lambda: padding_mask(ones(5).long()), ValueError, "(5,)"),
     ("padding, of ids", lambda: padding_mask(IDS), ValueError, "101 to 2051"),
@@ -304,15 +295,15 @@ REFUSED = [
     ("additive integers", lambda: convert_mask(IDS * 0, "additive", "keep"), ValueError, "torch.int64"),
     ("into integers", lambda: convert_mask(IDS, "keep", "additive", torch.int64), TypeError, "torch.int64"),
     ("converting a list", lambda: convert_mask([1], "keep", "ignore"), TypeError, "list"),
-    ("no mask for 2 heads", lambda: split_mask(ones(3, 4, 5), 2), ValueError, "(3, 4, 5)"),
+    ("no mask for 2 heads", lambda: room.split_mask(ones(3, 4, 5), 2), ValueError, "(3, 4, 5)"),
     ("heads that do not divide", lambda: MultiHeadAttention(10, 3), ValueError, "num_heads 3"),
     ("True heads", lambda: MultiHeadAttentionList(8, True), TypeError, "num_heads is True"),
     ("head of no size", lambda: AttentionHead(8, 0), ValueError, "head_dim is 0"),
     ("head on nothing", lambda: AttentionHead(0, 8), ValueError, "hidden_size is 0"),
     ("head, width", lambda: AttentionHead(8, 2)(zeros(3, 7)), ValueError, "(3, 7)"),
     ("head, one axis", lambda: AttentionHead(8, 2)(zeros(8)), ValueError, "(..., seq, 8)"),
-    ("bias", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, bias=False)), ValueError, "in_proj_bias"),
-    ("kdim", lambda: weights_of_torch(nn.MultiheadAttention(8, 2, kdim=4)), ValueError, "in_proj_weight"),
+    ("bias", lambda: from_torch(bias=False), ValueError, "in_proj_bias"),
+    ("kdim", lambda: from_torch(kdim=4), ValueError, "in_proj_weight"),
 ]
 
 test_refused = refusals(REFUSED)
