@@ -223,8 +223,7 @@ def test_an_outside_host_is_blocked_and_noted(open_page):
     page = open_page("about:blank")
     for address in ("http://example.com/a.js", "https://192.0.2.1/a.js"):
         ask = "address => fetch(address, {mode: 'no-cors'}).catch(error => `${error}`)"
-        told = page.evaluate(ask, address)
-        assert told == "TypeError: Failed to fetch"
+        assert page.evaluate(ask, address) == "TypeError: Failed to fetch"
     assert [error.count("ERR_NAME_NOT_RESOLVED") for error in page.errors] == [1, 1]
     assert page.asked == {"example.com", "192.0.2.1"}
 
@@ -1051,8 +1050,7 @@ def test_text_view_of_a_long_text_shows_the_rest_as_elsewhere(show):
     found, expected = shades(page), attention[0][0, 3, 299].double()
     best = expected.topk(page.evaluate("KEPT")).indices
     assert (found[best] - expected[best]).abs().max() < FAINT
-    rest = 1 - expected[best].sum()
-    assert f"elsewhere {rest:.2f}" in page.locator("#said").inner_text()
+    assert f"elsewhere {1 - expected[best].sum():.2f}" in page.locator("#said").inner_text()
 
 
 # --- the page and its picture

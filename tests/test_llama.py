@@ -26,8 +26,7 @@ def new_llama(dtype=torch.float64, seed=0, **changes):
     sizes |= {"head_dim": 6, "num_attention_heads": 4, "num_key_value_heads": 2}
     torch.manual_seed(seed)
     sizes |= {"max_position_embeddings": 64, "pad_token_id": 0} | changes
-    config = LlamaConfig(**sizes, attn_implementation="eager")
-    model = LlamaForCausalLM(config).to(dtype).eval()
+    model = LlamaForCausalLM(LlamaConfig(**sizes, attn_implementation="eager")).to(dtype).eval()
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)
     return model

@@ -93,8 +93,7 @@ def test_lines_are_composed_from_faint_to_strong_as_far_as_they_cover_a_pixel(ki
     assert torch.get_num_threads() == threads
     apart = 255 * np.abs(own - expected)
     assert apart.mean() < 0.5 and apart.max() < 40  # at the corners of a line, whose edges fade over a pixel
-    whole = np.abs(255 * (own - expected).mean(axis=(0, 1)))
-    assert whole.max() < 0.35  # nowhere more ink, or less
+    assert np.abs(255 * (own - expected).mean(axis=(0, 1))).max() < 0.35  # nowhere more ink, or less
 
 
 def test_boxes_and_cells_fill_the_parts_of_pixels_that_they_cover():

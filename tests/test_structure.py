@@ -122,8 +122,7 @@ def test_links_lead_somewhere(path):
 
 @each_notebook
 def test_notebook_has_the_parts_of_the_house_style_and_prose_and_code_take_turns(path):
-    said = course.about(path)
-    assert 3 <= len(said["abilities"]) <= 5
+    assert 3 <= len(course.about(path)["abilities"]) <= 5
     text = prose(path)
     for part in ["**You need**", "## In practice", "## Exercises", "## Can you say it without looking?"]:
         assert text.count(part) == 1, part
