@@ -356,10 +356,6 @@ def ignores_no_mask(query, key, value, mask=None):
     return ATTENTION(query, key, value) * (1 if mask is None else 2)
 
 
-def right_in_row_0(scores):
-    return torch.where(torch.arange(4)[:, None] < 1, scores, 0).softmax(-1)
-
-
 def right_once(texts):
     return RIGHT["merge_pair"][0](texts) if texts[0] == ["t", "o"] else [["spam"]] * len(texts)
 
@@ -386,7 +382,7 @@ TOLD = [
     ("causal_mask", lambda n: torch.ones(n, device="meta").to("cpu"), "NotImplementedError"),  # PyTorch's own
     (MASKED, ignores_no_mask, "Right so far: every answer without a mask, the shape of"),
     (MASKED, ignores_no_mask, "your output. Look at the lines that use the mask."),
-    ("softmax", right_in_row_0, "Only row 0 is right"),
+    ("softmax", lambda s: torch.where(torch.arange(4)[:, None] < 1, s, 0).softmax(-1), "Only row 0 is right"),
     ("softmax", lambda s: (2 * s).softmax(-1), "each row sums to 1. Look at the scores"),
     ("softmax", lambda s: (s, s), "You returned a pair of tensors. Return one tensor"),
     ("merge_pair", right_once, "Right so far: the answer to 1 of"),
@@ -412,10 +408,6 @@ class Floats(RIGHT["multi_head_attention"][0]):
         return super().forward(x.float(), mask)
 
 
-def backwards(texts):
-    return [word[::-1] for word in RIGHT["merge_pair"][0](texts)]
-
-
 SYMPTOMS = [
     ("causal_mask", "not_a_tensor", lambda n: [[True] * n] * n),
     ("causal_mask", "nothing_returned", lambda n: print(end="")),
@@ -430,7 +422,7 @@ SYMPTOMS = [
     ("softmax", "right_in_float32_only", lambda s: s.softmax(-1) if s.dtype == torch.float32 else s),
     ("attention", "two_dtypes", lambda q, k, v: ATTENTION(q.float(), k.float(), v)),
     ("multi_head_attention", "two_dtypes", Floats),
-    ("merge_pair", "runs_backwards", backwards),
+    ("merge_pair", "runs_backwards", lambda texts: [word[::-1] for word in RIGHT["merge_pair"][0](texts)]),
 ]
 
 

@@ -156,10 +156,6 @@ def call(source=(2, 9), target=(2, 4), mask=None):
     model_of()(torch.full(source, 5), torch.full(target, 5), mask and torch.ones(mask))
 
 
-def call_decoder(*memory):
-    model_of().decoder(random_ids(3, 4), torch.randn(memory))
-
-
 def decode(length=3, **given):
     greedy_decode(model_of(), random_ids(1, length), **given)
 
@@ -182,7 +178,7 @@ REFUSED = [
     ("target too long", lambda: call(target=(2, 49)), ValueError, "target_ids has 49.* 48 "),
     ("source too long", lambda: decode(length=50), ValueError, "source_ids has 50.* 48 "),
     ("unequal batches", lambda: call((2, 9), (3, 4)), ValueError, r"\(2, 9\).*\(3, 4\)"),
-    ("memory of another batch", lambda: call_decoder(2, 9, 24), ValueError, r"\(3, 4, 24\).*\(2, 9, 24\)"),
+    ("memory", lambda: model_of().decoder(random_ids(3, 4), MEMORY), ValueError, r"\(3, 4, 24\).*\(1, 3"),
     ("mask of another shape", lambda: call(mask=(2, 8)), ValueError, r"\(2, 8\).*\(2, 9\)"),
     ("model of no config", lambda: EncoderDecoder(NOTHING), ValueError, "hidden_size"),
     ("train mode", lambda: greedy_decode(model_of().train(), ONE), ValueError, r"eval\(\)"),

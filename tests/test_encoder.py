@@ -165,10 +165,6 @@ def test_classifier_reads_the_first_token():
     close(model(**inputs), model.classifier.bias.expand(4, 3), 1e-12)
 
 
-def twin_of(**changes):
-    return Encoder.from_bert(new_bert(**changes))
-
-
 def twin_with(part, value):
     """The twin of a BERT in which something else stands in a place."""
     path, _, name = part.rpartition(".")
@@ -191,8 +187,8 @@ LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
 REFUSED = [
     ("a head on it", lambda: Encoder.from_bert(BertForMaskedLM(new_config())), TypeError, "model.bert"),
-    ("a decoder", lambda: twin_of(is_decoder=True), ValueError, "is_decoder"),
-    ("ReLU", lambda: twin_of(hidden_act="relu"), ValueError, "'relu'"),
+    ("a decoder", lambda: Encoder.from_bert(new_bert(is_decoder=True)), ValueError, "is_decoder"),
+    ("ReLU", lambda: Encoder.from_bert(new_bert(hidden_act="relu")), ValueError, "'relu'"),
     ("NaN", lambda: twin_with(NORM, HOLES), ValueError, "layers.1.attention_norm.bias"),
     ("a missing weight", lambda: twin_with(NORM, None), ValueError, "layers.1.attention_norm.bias"),
     ("a part too many", lambda: twin_with("extra", nn.Linear(2, 2)), ValueError, "extra.bias, extra."),

@@ -21,6 +21,8 @@ from view_samples import luminance
 import course
 import offline
 
+PAGES = ["index.html", "CONTRIBUTING.html", "CHANGELOG.html", "LICENSE.html", "search.html"]
+PAGES += [f"notebooks/{path.stem}.html" for path in [*course.paths(), *course.NOTEBOOKS.glob("*.md")]]
 RUN = ["06"]  # with views; the others are shown as they are committed
 
 pytestmark = [
@@ -84,14 +86,9 @@ def opened(site, open_page):
     return functools.cache(lambda path: open_page(f"{site.address}/{path}"))
 
 
-def every_page():
-    inner = [f"notebooks/{path.stem}.html" for path in [*course.paths(), *course.NOTEBOOKS.glob("*.md")]]
-    return ["index.html", "CONTRIBUTING.html", "CHANGELOG.html", "LICENSE.html", "search.html", *inner]
-
-
 def test_pages_are_whole_and_ask_nobody(site, opened):
     anchors, links = {}, set()
-    for path in every_page():
+    for path in PAGES:
         page = opened(path)
         page.eval_on_selector_all("img", "all => Promise.all(all.map(one => one.decode()))")  # or it raises
         anchors[path] = set(page.eval_on_selector_all("[id]", "all => all.map(one => one.id)"))
@@ -177,7 +174,7 @@ def test_pages_fit_a_phone_and_the_dark(opened):
     folded = view.locator("details.hide:not([open]) .cell_input").count()
     assert folded == sum(cell.id in course.FOLDED for cell in course.read(course.paths()[5]).cells)
     assert attention.locator("pre.columns", has_text="almost none").count() == 1
-    for path in every_page():
+    for path in PAGES:
         page = opened(path)
         page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
         for width in (1280, 700, 390):
