@@ -74,5 +74,5 @@ def test_every_file_and_every_cell_is_valid_for_the_oldest_and_compiles_here_wit
         ast.parse(text, place, feature_version=environment.OLDEST)
         with warnings.catch_warnings(action="error"):  # an escape that means nothing
             compile(text, place, "exec")
-    text = (course.ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert 'target-version = "py{}{}"'.format(*environment.OLDEST) in text, "ruff checks for the oldest"
+    target = 'target-version = "py{}{}"'.format(*environment.OLDEST)
+    assert target in text_of("pyproject.toml"), "ruff checks for the oldest"
