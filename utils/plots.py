@@ -128,12 +128,14 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
         )
     with plot_style():
         if ax is None:
-            # In inches, with room for each token.
-            width, height = (1.6 + 0.24 * max(size, 4) for size in reversed(weights.shape))
+            # In inches, with room for each token. A picture of more than 9 shrinks on the page, letters too.
+            room = (max(min(0.24 * max(size, 4), 6.8), 0.17 * size) for size in reversed(weights.shape))
+            width, height = (1.6 + inches for inches in room)
             _, ax = plt.subplots(figsize=(width + 0.6, height), layout="constrained")
         image = ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
-        turned = 90 if any(len(str(token)) > 2 for token in key_tokens) else 0
-        ax.set_xticks(range(len(key_tokens)), key_tokens, rotation=turned, parse_math=False)
+        ax.set_xticks(range(len(key_tokens)), key_tokens, parse_math=False)
+        for label in ax.get_xticklabels():  # a letter stands upright: a turned n reads as c
+            label.set_rotation(90 if len(label.get_text()) > 1 else 0)
         ax.set_yticks(range(len(tokens)), tokens, parse_math=False)
         ax.tick_params(which="both", length=0, top=False, right=False)
         ax.minorticks_off()

@@ -17,7 +17,7 @@ HEIGHT, SIZE, BASE = 22.5, 15, 15
 # The model view: the width of the numbers before its rows, and of what stands beside its grid.
 AXIS, SIDE = 38, 340
 # The width of the one panel, or of each of several, and how much of it lies on either side of the lines.
-ONE, MANY = (500, 178), (370, 112)
+ONE, MANY = (500, 178), (310, 92)
 SQUARE, GAP = 24, 2
 # The neuron view's columns, from left to right: where each begins, and how wide a vector is drawn.
 QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 200
