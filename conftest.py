@@ -32,15 +32,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 class KernelManager(jupyter_client.KernelManager):
     """What nbval starts its kernels with, in place of jupyter_client's.
 
-    Else they now and then take each other's ports; and each imports the same libraries, for 4 seconds, so
-    they are forked from one process that has. In the rehearsals each kernel imports for itself.
+    Else they now and then take each other's ports; and each imports the same libraries, for 4 seconds. So a
+    worker that runs several notebooks forks their kernels from one process that has imported them. In the
+    rehearsals, and without workers, each kernel imports for itself.
     """
 
     def __init__(self, **named):
         super().__init__(**named, **runner.own_sockets())
 
     def start_kernel(self, **named):
-        launch = runner.forked if sys.platform == "linux" else local_provisioner.launch_kernel
+        fork = sys.platform == "linux" and "PYTEST_XDIST_WORKER" in os.environ
+        launch = runner.forked if fork else local_provisioner.launch_kernel
         with patch.object(local_provisioner, "launch_kernel", launch):
             super().start_kernel(**named)
 
