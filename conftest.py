@@ -25,8 +25,10 @@ os.environ["COURSE_STATIC_VIEWS"] = "1"
 os.environ.pop("COURSE_CHECKPOINT", None)
 os.environ.pop("COURSE_WRITER", None)
 
-# The tests run in more processes than there are cores, so each process computes with one thread.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Workers are more processes than there are cores, so each of them computes with one thread.
+WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if WORKER:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 class KernelManager(jupyter_client.KernelManager):
@@ -41,8 +43,7 @@ class KernelManager(jupyter_client.KernelManager):
         super().__init__(**named, **runner.own_sockets())
 
     def start_kernel(self, **named):
-        fork = sys.platform == "linux" and "PYTEST_XDIST_WORKER" in os.environ
-        launch = runner.forked if fork else local_provisioner.launch_kernel
+        launch = runner.forked if WORKER and sys.platform == "linux" else local_provisioner.launch_kernel
         with patch.object(local_provisioner, "launch_kernel", launch):
             super().start_kernel(**named)
 
