@@ -99,6 +99,21 @@ def test_cache_equals_no_cache_step_by_step(norm_first, fused):
     torch.testing.assert_close(cached.logits, at_once, atol=1e-5, rtol=0)
 
 
+def test_with_the_cache_no_key_or_value_is_computed_twice():
+    model, (source, mask) = model_of(), pad_texts(TEXTS)
+    rows = {"self": [], "cross": []}
+    for layer in model.decoder.layers:
+        for name, attention in (("self", layer.self_attention), ("cross", layer.cross_attention)):
+            for projection in (attention.key, attention.value):
+                projection.register_forward_hook(lambda m, args, out, n=name: rows[n].append(out.shape[1]))
+    greedy_decode(model, source, mask, max_new_tokens=5)
+    assert rows["self"] == [1] * 5 * 4  # 5 steps; 2 layers, each with keys and values
+    assert rows["cross"] == [source.shape[1]] * 4
+    rows["self"].clear()
+    greedy_decode(model, source, mask, max_new_tokens=3, use_cache=False)
+    assert rows["self"] == [1] * 4 + [2] * 4 + [3] * 4
+
+
 def test_cache_takes_several_new_tokens_at_once():
     model, source, target = model_of(dtype=torch.float64), random_ids(2, 9), random_ids(2, 6)
     decoder, memory = model.decoder, model.encoder(source).last_hidden_state
