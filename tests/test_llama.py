@@ -15,9 +15,13 @@ from safetensors.torch import load_file, save_file
 from tiny_models import close
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+import writer_costs
+from longer_runs import definitions
+from utils import llama
 from utils.compare import compare_with_llama
 from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.llama import Llama, from_llama, generate, load_writer, to_llama
+from utils.probes import PROSE
 
 
 def new_llama(dtype=torch.float64, seed=0, **changes):
@@ -190,15 +194,38 @@ def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
 
 
 @pytest.mark.slow
-def test_packaged_model_has_the_weights_that_transformers_reads():
-    """What it computes with them, and in their order, notebook 13 holds against transformers."""
+def test_packaged_model_is_that_of_transformers(monkeypatch):
+    """On more texts than those of notebook 13; `rotate_in_their_order` is taught there."""
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    theirs = to_llama(load_writer()[0])
+    ours, tokenizer = load_writer()
+    theirs = to_llama(ours)
     with torch.device("meta"):
         empty = LlamaForCausalLM(theirs.config)
     path = os.fspath(packaged_file())
     read = load_gguf_checkpoint(path, return_tensors=True, model_to_load=empty)["tensors"]
-    ours = theirs.state_dict()
-    assert ours.keys() - read.keys() <= {"lm_head.weight"}
-    assert all(torch.equal(weight, ours[name]) for name, weight in read.items())
+    weights = theirs.state_dict()
+    assert weights.keys() - read.keys() <= {"lm_head.weight"}
+    assert all(torch.equal(weight, weights[name]) for name, weight in read.items())
+    taught = definitions(writer_costs.NOTEBOOK, ["imports", "their-order"])
+    for text in TEXTS:
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad(), monkeypatch.context() as patched:
+            made, expected = ours(ids), theirs(ids, output_attentions=True)
+            patched.setattr(llama, "rotate", taught["rotate_in_their_order"])
+            ordered = ours(ids)
+        # Of a long text of many scripts either is 1e-4 away from float64, by rounding alone.
+        close(made.logits, expected.logits, 2e-4 if text == MIXTURE else 1e-4)
+        close(made.attentions, expected.attentions, 1e-5)
+        close(
+            [ordered.logits, *ordered.attentions], [expected.logits, *expected.attentions], 1e-6
+        )  # 0 so far
+        assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
+    ids = tokenizer("The capital of France is", return_tensors="pt").input_ids
+    expected = theirs.generate(ids, max_new_tokens=12, do_sample=False)
+    assert torch.equal(generate(ours, ids, 12, end=tokenizer.eos_token_id), expected)
+
+
+MIXTURE = "Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2"
+TEXTS = ["Paris", MIXTURE, "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 9]
+TEXTS += [PROSE.read_text(encoding="utf-8").partition("\n")[0]]
