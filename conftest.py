@@ -25,10 +25,10 @@ os.environ["COURSE_STATIC_VIEWS"] = "1"
 os.environ.pop("COURSE_CHECKPOINT", None)
 os.environ.pop("COURSE_WRITER", None)
 
-# Workers are more processes than there are cores, so each of them computes with one thread.
+# Workers are more processes than there are cores, so each of them computes with one thread. Without workers
+# there are as many as cores; on a busy machine they would keep these while they wait for one another.
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
-if WORKER:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault(*("OMP_NUM_THREADS", "1") if WORKER else ("OMP_WAIT_POLICY", "passive"))
 
 
 class KernelManager(jupyter_client.KernelManager):

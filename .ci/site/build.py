@@ -41,10 +41,10 @@ live_views()
 del live_views
 """
 
-# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first. On
-# a phone menus and heads would push "it" off the first screen: the page of notebook 06 has them.
+# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first.
+# Its menus and heads would push "it" off the first screen: the page of notebook 06 has them.
 FRONT = (HERE / "front.md").read_text(encoding="utf-8")
-CHOSEN = """<style>@media (max-width: 500px) { #menus, #heads { display: none !important } }</style>
+CHOSEN = """<style>#menus, #heads { display: none !important }</style>
 <script>new MutationObserver(() => [...document.querySelectorAll("#left g")]
 .find((row) => row.textContent === "it").onmouseover()).observe(byId("vis"), {childList: true})</script>"""
 
@@ -111,7 +111,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
     if view := cell.outputs[0].data.get("text/html"):
         chosen = view.replace("'></iframe>", CHOSEN + "'></iframe>")
-        (folder / "view.html").write_text(chosen, encoding="utf-8")
+        (folder / "view.html").write_text(f'<div class="front">{chosen}</div>', encoding="utf-8")
         front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
         shown = r"(?m)^!.*reads-and-writes.*\n\n\*(.+for the model\.).*$"
         pages[course.README] = re.sub(shown, FRONT, front)
