@@ -26,9 +26,12 @@ os.environ.pop("COURSE_CHECKPOINT", None)
 os.environ.pop("COURSE_WRITER", None)
 
 # Workers are more processes than there are cores, so each of them computes with one thread. Without workers
-# there are as many as cores; on a busy machine they would keep these while they wait for one another.
+# there is a thread for each core. One that waits for another stays awake for microseconds only: no longer,
+# or on a busy machine it would take the core from those that work; no shorter, or all would take longer.
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
-os.environ.setdefault(*("OMP_NUM_THREADS", "1") if WORKER else ("OMP_WAIT_POLICY", "passive"))
+if WORKER:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 
 class KernelManager(jupyter_client.KernelManager):
