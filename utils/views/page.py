@@ -98,9 +98,8 @@ class View:
             return data | {"text/html": _frame(self)}, {}
         if not self.picture:
             return data, {}
-        return data | {"image/png": base64.b64encode(self.png).decode("ascii")}, {
-            "image/png": self.sheet.shown
-        }
+        data["image/png"] = base64.b64encode(self.png).decode("ascii")
+        return data, {"image/png": self.sheet.shown}
 
 
 def make_page(kind, title, menus, data):
