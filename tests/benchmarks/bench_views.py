@@ -135,9 +135,10 @@ def bertviz_page(view, attention, tokens):
 SHOWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-def seconds_of(browser, file):
+def seconds_of(page, file):
     """How long a page takes until it is drawn, and then for another layer, where it has such a menu."""
-    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    page.goto("about:blank")
+    page.evaluate(SHOWN)
     start = time.perf_counter()
     page.goto(file.as_uri())
     if file.stem == "own":
@@ -149,12 +150,12 @@ def seconds_of(browser, file):
         page.locator("#layer").evaluate(change)
         page.evaluate(SHOWN)
         changed = time.perf_counter()
-    page.close()
     return drawn - start, changed - drawn
 
 
 def compare_times(browser, folder):
-    print("\nSeconds in Chromium until a view is drawn, and for another layer. The best of two.")
+    page = browser.new_page(viewport={"width": 1200, "height": 900})  # one window: its own start is no view's
+    print("\nSeconds in Chromium until a view is drawn, and for another layer. The best of five.")
     print(f"{'view':>6} {'layers x heads':>15} {'tokens':>7}{'the course':>16}{'bertviz':>16}{'ratio':>14}")
     views = {"head": (head_view, bertviz.head_view), "model": (model_view, bertviz.model_view)}
     cases = [("head", 6, 12, 20), ("head", 6, 12, 60), ("head", 6, 12, 128)]
@@ -166,7 +167,7 @@ def compare_times(browser, folder):
         own(*given).save(folder / "own.html")
         found = []
         for who in ("own", "theirs"):
-            runs = [seconds_of(browser, folder / f"{who}.html") for _ in range(2)]
+            runs = [seconds_of(page, folder / f"{who}.html") for _ in range(5)]
             found.append([min(times) for times in zip(*runs, strict=True)])
         ratios = [mine / other for mine, other in zip(*found, strict=True) if other]
         numbers = "".join(f"{drawn:9.2f}{changed:7.2f}" for drawn, changed in found)

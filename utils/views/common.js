@@ -27,8 +27,8 @@ async function unpack(text) {
     for (const end = i + 5; i < end; i++) word = word * 85 + DIGITS_OF[text.charCodeAt(i)];
     raw.setUint32(at, word);
   }
-  const deflated = new Blob([raw.buffer.slice(0, raw.byteLength - text[0])]);
-  return new Uint8Array(await new Response(deflated.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
+  const deflated = new Response(raw.buffer.slice(0, raw.byteLength - text[0])).body;
+  return new Uint8Array(await new Response(deflated.pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
 }
 // Numbers of some bytes each come as all their first bytes, then all their second ones: so they are shorter.
 async function numbers(text, size, make) {
@@ -48,7 +48,7 @@ view.attention.forEach((choice) => (choice.whole = choice.rows ? whole : choice)
 // Run what draws when the numbers are there. Until then the page is see-through, and shows the picture behind its frame.
 async function begin(draw) {
   for (const choice of view.attention) {
-    if (choice.weights) choice.weights = toWeights(await numbers(choice.weights, 2, Uint16Array));
+    if (choice.weights) choice.levels = await numbers(choice.weights, 2, Uint16Array);
   }
   await draw();
   document.documentElement.classList.add("drawn");
@@ -108,15 +108,15 @@ function gather(into, rowOf, left, right, hidden, share = 1) {
 }
 // The weights of a head. The layer or head after the last is the mean of all.
 function weightsOf(choice, left, right, layer, head) {
-  const { shape: [layers, heads, rows, columns], weights } = choice.whole;
+  const { shape: [layers, heads, rows, columns], levels } = choice.whole;
+  const weightsFrom = (start, count) => toWeights(levels.subarray(start, start + count));
   const each = (index, count) => (index < count ? [index] : range(count));
   const starts = each(layer, layers).flatMap((l) => each(head, heads).map((h) => (l * heads + h) * rows * columns));
   // A head as it is: nothing is hidden, joined or averaged.
-  if (starts.length === 1 && left.length === rows && right.length === columns) return weights.subarray(starts[0], starts[0] + rows * columns);
+  if (starts.length === 1 && left.length === rows && right.length === columns) return weightsFrom(starts[0], rows * columns);
   const into = new Float32Array(left.length * right.length), hidden = hiddenOf(choice, "right");
   for (const start of starts) {
-    const rowOf = (query) => weights.subarray(start + query * columns, start + (query + 1) * columns);
-    gather(into, rowOf, left, right, hidden, 1 / starts.length);
+    gather(into, (query) => weightsFrom(start + query * columns, columns), left, right, hidden, 1 / starts.length);
   }
   return into;
 }

@@ -49,7 +49,7 @@ function drawAll() {
 function paint(ends, side, index) {
   const on = heads();
   const weightsAt = ([row, column]) => on.map((head) => weights[head][row * right.length + column]);
-  ink.canvas.style.visibility = "hidden";
+  [ink, inkOfOne].forEach((one) => (one.canvas.style.visibility = one === ink ? "hidden" : "visible"));
   clear(inkOfOne);
   ends.forEach((end) => drawTogether(on, weightsAt(end), end));
   const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
@@ -91,8 +91,7 @@ function drawGathered(side, index, mean) {
   box.style.left = `${side ? place.right - 12 - box.offsetWidth : place.left + 12}px`;
 }
 function rest() {
-  ink.canvas.style.visibility = "visible";
-  inkOfOne.clearRect(-99, 0, 1e5, 1e5);
+  [ink, inkOfOne].forEach((one) => (one.canvas.style.visibility = one === ink ? "visible" : "hidden"));
   find(".boxes, #gathered").forEach((part) => part.remove());
 }
 
