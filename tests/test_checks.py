@@ -505,6 +505,19 @@ def test_a_list_that_grows_for_ever_is_stopped_before_it_fills_the_memory(monkey
     assert given and most[0] * 8 < 2**30
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give a process as much as it asks for")
+@pytest.mark.parametrize("ends", [10**8, 10**10])
+def test_one_call_that_takes_all_memory_ends(ends, monkeypatch):
+    """Also one that takes it piece by piece. The limit is given back."""
+    import resource
+
+    monkeypatch.setattr(running, "MOST", 1)
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    said = check("causal_mask", lambda seq_len: list(range(ends))).message
+    assert re.search("Your code (raised MemoryError|had taken 0.75 GiB)", said)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
 def test_what_cannot_be_stopped_does_not_hold_up_the_verdict(monkeypatch):
     """A loop that swallows every exception, and a long call into C."""
     monkeypatch.setattr(running, "LIMIT", 0.2)

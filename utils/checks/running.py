@@ -26,6 +26,7 @@ from .words import COURSE
 LIMIT = 10.0  # seconds of computing that an attempt may take
 PATIENCE = 3  # so many times the limit may pass on the clock: it may wait for other programs, or sleep
 MEMORY = 0.75  # GiB that an attempt may take
+MOST = 2  # GiB that Linux gives to an attempt at all: one call can take them before the watch looks
 TOO_LONG = """Your code was still running after {:g} seconds of computing and was stopped. \
 Does one of its loops never end? If none does, it is too slow: what is the same in each step of a loop \
 can be computed once, in front of it."""
@@ -86,7 +87,7 @@ def run_attempt(function, trials, dtype=torch.float32):
                     errors.append((error, place))
                 changed.extend(filter(None, map(what_changed, given, inputs)))
 
-    with steady(dtype):
+    with steady(dtype), memory_ends(MOST * 2**30):
         # In a copy of this context, so that what the attempt prints lands under the cell that asked.
         thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
         thread.start()
@@ -123,6 +124,28 @@ def memory():
 
         return psutil.Process().memory_info().rss
     return 0
+
+
+@contextmanager
+def memory_ends(growth):
+    """In this `with` block Linux gives the process so many bytes more, and Python raises MemoryError where a call asks
+    for others: list(range(10**9)) cannot be stopped, and would end the process. Other systems have no such limit."""
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
+
+        import psutil
+
+        most, before = psutil.Process().memory_info().data + growth, getrlimit(RLIMIT_DATA)
+    except (ImportError, AttributeError):
+        before = None
+    if before is None or before[0] != RLIM_INFINITY:  # a limit that somebody else has set stays
+        yield
+        return
+    setrlimit(RLIMIT_DATA, (most, before[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_DATA, before)
 
 
 def stop_thread(thread):
