@@ -45,35 +45,18 @@ def changes(node, names):
         yield from (ast.Name(name, ast.Load()) for name in names if name not in (node.id, "self"))
 
 
-class Replace(ast.NodeTransformer):
-    """Return a copy of the tree with another node in the place of the one that has this number."""
-
-    def __init__(self, number, new):
-        self.number, self.new = number, new
-
-    def visit(self, node):
-        if getattr(node, "number", None) == self.number:
-            return ast.copy_location(copy.deepcopy(self.new), node)
-        return self.generic_visit(node)
-
-
 def places(tree, attempt):
     """Yield each node of an attempt, with the names of the arguments around it."""
-    code = attempt.__code__ if hasattr(attempt, "__code__") else None
-    for node in ast.walk(tree):
-        if code is None and isinstance(node, ast.ClassDef):
-            found = node.name == getattr(attempt, "__name__", None)
-        else:
-            found = isinstance(node, ast.FunctionDef | ast.Lambda) and code
-            found = found and node.lineno == code.co_firstlineno
-        if not found:
-            continue
-        for function in ast.walk(node):
-            if isinstance(function, ast.FunctionDef | ast.Lambda):
-                names = [argument.arg for argument in function.args.args]
-                body = function.body if isinstance(function.body, list) else [function.body]
-                yield from ((part, names) for step in body for part in ast.walk(step))
-        return
+    code, name = (getattr(attempt, key, None) for key in ("__code__", "__name__"))
+    kinds = ast.FunctionDef | ast.Lambda if code else ast.ClassDef
+    for node in (node for node in ast.walk(tree) if isinstance(node, kinds)):
+        if node.lineno == code.co_firstlineno if code else node.name == name:
+            for function in ast.walk(node):
+                if isinstance(function, ast.FunctionDef | ast.Lambda):
+                    names = [argument.arg for argument in function.args.args]
+                    body = function.body if isinstance(function.body, list) else [function.body]
+                    yield from ((part, names) for step in body for part in ast.walk(step))
+            return
 
 
 def run(module, steps, exercise, place, name):
@@ -87,12 +70,8 @@ def run(module, steps, exercise, place, name):
 
 
 @functools.cache
-def numbered(file):
-    """Return the syntax tree of a file, whose nodes know their numbers."""
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    for number, node in enumerate(ast.walk(tree)):
-        node.number = number
-    return tree
+def parsed(file):
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
 
 
 def mutants(exercise, count=None):
@@ -102,7 +81,7 @@ def mutants(exercise, count=None):
         module = sys.modules.get(module)
         if not getattr(module, "__name__", "").startswith("attempts."):  # the library's own function
             continue
-        tree = numbered(module.__file__)
+        tree = parsed(module.__file__)
         made = [(old, new) for old, names in places(tree, attempt) for new in changes(old, names)]
         if count is not None and len(made) > count:
             made = random.Random(f"{exercise} {place}").sample(made, count)
@@ -114,7 +93,7 @@ def mutants(exercise, count=None):
                 used = (other for other, text in texts.items() if text.startswith(f"right({exercise!r},"))
                 made_by = (other for other, text in texts.items() if call in text.partition(" = ")[2])
                 steps = sorted({step, *used, *made_by}, key=lambda step: step.lineno)
-            steps = [Replace(old.number, new).visit(copy.deepcopy(step)) for step in steps]
+            steps = [copy.deepcopy(step, {id(old): new}) for step in steps]  # with new in old's place
             text = f"{ast.unparse(old)} => {ast.unparse(new)}"
             mutated = run(module, steps, exercise, place, name)
             yield f"{name or exercise}, line {old.lineno}: {text}", mutated
