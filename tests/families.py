@@ -36,11 +36,8 @@ SWIN = {"image_size": 16, "patch_size": 4, "embed_dim": 16, "depths": [1, 1], "n
 
 # What is peculiar to a family: "bias", "causal", "cross", "grouped", "rotary", ...; only the comments say it.
 CAUGHT = {
-    "Bert": (BERT, TEXT),
+    **dict.fromkeys(("Bert", "Roberta", "XLMRoberta", "Electra"), (BERT, TEXT)),
     "BertDecoder": (BERT | {"is_decoder": True}, TEXT),
-    "Roberta": (BERT, TEXT),
-    "XLMRoberta": (BERT, TEXT),
-    "Electra": (BERT, TEXT),
     "Albert": (BERT | {"embedding_size": 16}, TEXT),  # one layer, used again
     "DistilBert": ({"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48} | WORDS, TEXT),
     "Esm": (BERT | {"position_embedding_type": "rotary", "mask_token_id": 3}, TEXT),
@@ -48,13 +45,11 @@ CAUGHT = {
     "GPT2": (GPT | {"scale_attn_by_inverse_layer_idx": True}, TEXT),  # causal, a scale for each layer
     "OPT": (BERT | {"ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 64}, TEXT),
     "GPTNeoX": (BERT, TEXT),  # rotary in a part of the dimensions
-    "Llama": (GROUPED, TEXT),
+    **dict.fromkeys(("Llama", "Qwen2", "Phi3"), (GROUPED, TEXT)),
     "Mistral": (GROUPED | {"sliding_window": 3}, TEXT),
-    "Qwen2": (GROUPED, TEXT),
     "Qwen3": (GROUPED | {"head_dim": 16}, TEXT),
     "Gemma2": (WINDOW | {"attn_logit_softcapping": 1.0}, TEXT),
     "Gemma3Text": (WINDOW, TEXT),
-    "Phi3": (GROUPED, TEXT),
     "Granite": (GROUPED, TEXT),  # a scale of its own
     "GptOss": (WINDOW | {"num_local_experts": 2, "num_experts_per_tok": 1}, TEXT),  # sinks
     "MiMoV2Flash": (WINDOW | MIMO, TEXT),  # sinks in some layers
@@ -69,15 +64,11 @@ CAUGHT = {
     "Dinov2": (VIT, IMAGE),
 }
 REFUSED = {
-    "Deberta": (BERT, TEXT),
-    "DebertaV2": (BERT, TEXT),
-    "MPNet": (BERT, TEXT),
-    "MegatronBert": (BERT, TEXT),
+    **dict.fromkeys(("Deberta", "DebertaV2", "MPNet", "MegatronBert", "RoFormer"), (BERT, TEXT)),
     "RemBert": (BERT | {"input_embedding_size": 16, "output_embedding_size": 16}, TEXT),
     "XLNet": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48} | WORDS, TEXT),
     "Bloom": ({"hidden_size": 32, "n_layer": 2, "n_head": 4} | WORDS, TEXT),
     "GPTJ": (GPT | {"rotary_dim": 4}, TEXT),
-    "RoFormer": (BERT, TEXT),
     "DiffLlama": (GROUPED, TEXT),  # attends twice in a layer, and takes the difference
     "Gemma4Text": (GROUPED | {"head_dim": 8} | GEMMA4, TEXT),  # heads of two sizes
     "Swin": (SWIN | {"window_size": 2}, IMAGE),
