@@ -1,11 +1,13 @@
 """A small stand-in for the Hugging Face hub on loopback: it serves folders as models."""
 
+import contextlib
 import hashlib
 import json
 import re
 import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import torch
 from transformers import BertConfig, BertModel
@@ -15,27 +17,20 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FAULTS = {"gated": (401, "GatedRepo"), "private": (401, ""), "down": (503, ""), "silent": None}
 
 
-class LocalHub:
-    """Serves the folders of `models` by name; `moved` maps old names to new, `faults` names to FAULTS."""
-
-    def __init__(self, models, moved=(), faults=()):
-        self.models, self.moved, self.faults = dict(models), dict(moved), dict(faults)
-        self.requests = []  # (method, path) of each request
-        self.closed = threading.Event()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self}))
+@contextlib.contextmanager
+def local_hub(models, moved=(), faults=()):
+    """Serve the folders of `models` by name; `moved` maps old names to new, `faults` names to FAULTS."""
+    hub = SimpleNamespace(models=dict(models), moved=dict(moved), faults=dict(faults))
+    hub.requests, hub.closed = [], threading.Event()  # each request as (method, path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": hub})) as server:
         # As on the real hub, large files come from another host: the client must not follow a HEAD there.
-        self.url, self.store = (
-            f"http://{host}:{self.server.server_port}" for host in ("127.0.0.1", "localhost")
-        )
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *error):
-        self.closed.set()
-        self.server.shutdown()
-        self.server.server_close()
+        hub.url, hub.store = (f"http://{host}:{server.server_port}" for host in ("127.0.0.1", "localhost"))
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield hub
+        finally:
+            hub.closed.set()
+            server.shutdown()
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import torch
-from local_hub import LocalHub
+from local_hub import local_hub
 from safetensors.torch import load_file, save_file
 from tiny_models import close
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
@@ -170,7 +170,7 @@ def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
     kept = {name: weight for name, weight in load_file(weights).items() if "layers.1.mlp" not in name}
     save_file(kept, weights, {"format": "pt"})
     folder, empty = os.fspath(tmp_path / "HuggingFaceTB/SmolLM2-360M"), os.fspath(tmp_path / "gone")
-    with LocalHub({name: tmp_path / name for name in models}) as hub:
+    with local_hub({name: tmp_path / name for name in models}) as hub:
         settings = {"HF_ENDPOINT": hub.url, "HF_HOME": os.fspath(tmp_path / "cache")}
         command = [sys.executable, "-c", ONLINE, json.dumps([*models, folder, "some/nowhere", empty])]
         done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from local_hub import LocalHub, make_checkpoint
+from local_hub import local_hub, make_checkpoint
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer, BertForPreTraining, BertModel
 
@@ -207,7 +207,7 @@ def test_models_of_a_hub_are_fetched_once_whole_or_refused_in_words(original, tm
     served = models | dict.fromkeys(faults, models["some/bert"])
     env = {name: text for name, text in os.environ.items() if not re.match("(?i)HF_|COURSE_|.*_proxy$", name)}
     env |= {"PYTHONPATH": str(Path(__file__).parents[1]), "HF_HOME": str(tmp_path / "hf")}
-    with LocalHub(served, moved={"bert-tiny": "some/bert"}, faults=faults) as hub:
+    with local_hub(served, moved={"bert-tiny": "some/bert"}, faults=faults) as hub:
         command = [sys.executable, "-c", ATTEMPTS, json.dumps([*served, "bert-tiny", "./no/where"])]
         env |= {"HF_ENDPOINT": hub.url}
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
