@@ -5,7 +5,7 @@ import re
 import pytest
 
 
-def refusals(table):
+def refusals(*table):
     """Return a test of rows (what, call, error, words): words as they stand, or as a pattern."""
 
     @pytest.mark.parametrize("call, error, words", [row[1:] for row in table], ids=[row[0] for row in table])

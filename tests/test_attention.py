@@ -267,7 +267,7 @@ def from_torch(**other):
     room.weights_of_torch(nn.MultiheadAttention(8, 2, **other))
 
 
-REFUSED = [
+test_refused = refusals(
     ("one axis", lambda: attend(zeros(8), zeros(5, 8), zeros(5, 8)), ValueError, "(8,)"),
     ("widths", lambda: attend(zeros(4, 8), zeros(5, 7), zeros(5, 8)), ValueError, "(5, 7)"),
     ("no width", lambda: attend(zeros(4, 0), zeros(5, 0), zeros(5, 8)), ValueError, "(4, 0)"),
@@ -304,9 +304,7 @@ REFUSED = [
     ("head, one axis", lambda: AttentionHead(8, 2)(zeros(8)), ValueError, "(..., seq, 8)"),
     ("bias", lambda: from_torch(bias=False), ValueError, "in_proj_bias"),
     ("kdim", lambda: from_torch(kdim=4), ValueError, "in_proj_weight"),
-]
-
-test_refused = refusals(REFUSED)
+)
 
 X = zeros(2, 3, 8)
 REFUSED_BY_BOTH = [
@@ -320,4 +318,4 @@ REFUSED_BY_BOTH = [
     ("mask, a list", lambda own: own(X, [1]), TypeError, "list"),
 ]
 BOTH = itertools.product(REFUSED_BY_BOTH, [MultiHeadAttention, MultiHeadAttentionList])
-test_refused_by_both = refusals([(row[0], partial(row[1], kind(8, 2)), *row[2:]) for row, kind in BOTH])
+test_refused_by_both = refusals(*[(row[0], partial(row[1], kind(8, 2)), *row[2:]) for row, kind in BOTH])

@@ -427,4 +427,4 @@ WRONG = [
 ]
 
 
-test_what_would_be_wrong_is_refused = refusals([(fact, call, ERRORS, fact) for call, fact in WRONG])
+test_what_would_be_wrong_is_refused = refusals(*[(fact, call, ERRORS, fact) for call, fact in WRONG])

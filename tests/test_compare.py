@@ -123,11 +123,10 @@ def compared(model, source=None):
     return compare_with_bert(Encoder.from_bert(source or new_bert()), model, INPUTS)
 
 
-REFUSED = [
+test_refused = refusals(
     ("train mode", lambda: compared(new_bert().train()), ValueError, "model.eval()"),
     ("depth", lambda: compared(new_bert(num_hidden_layers=3)), ValueError, "2 layers"),
     ("dtype", lambda: compared(new_bert().float()), TypeError, "torch.float32"),
     ("no tolerance", lambda: compared(*[new_bert().bfloat16()] * 2), ValueError, "torch.bfloat16"),
     ("no BERT", lambda: compared(Encoder.from_bert(new_bert())), TypeError, "Encoder"),
-]
-test_refused = refusals(REFUSED)
+)

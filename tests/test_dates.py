@@ -128,7 +128,7 @@ def test_training_takes_one_thread_and_gives_the_others_back(recwarn):
     assert not recwarn.list, "a single step is a training"
 
 
-REFUSED = [
+test_what_does_not_fit_is_refused = refusals(
     ("unknown characters", lambda: encode_text("5/3/2021 ü"), ValueError, "'/', 'ü'"),
     ("no text", lambda: encode_text(2021), TypeError, "int"),
     ("text for texts", lambda: dates.translate(small_model(), "5 may 2021"), TypeError, "'5 may 2021'"),
@@ -137,5 +137,4 @@ REFUSED = [
     ("no steps", lambda: train(small_model(), make_dates(1, 0), steps=0), ValueError, "steps is 0"),
     ("no batch", lambda: train(small_model(), make_dates(1, 0), batch_size=0), ValueError, "batch_size is 0"),
     ("no dates", lambda: make_dates(0, seed=0), ValueError, "count is 0"),
-]
-test_what_does_not_fit_is_refused = refusals(REFUSED)
+)

@@ -187,7 +187,7 @@ def change_memory(model):
 
 
 ONE, NOTHING, MEMORY = torch.tensor([[1]]), SimpleNamespace(), torch.randn(1, 3, 24)
-REFUSED = [
+test_what_does_not_fit_is_refused = refusals(
     ("target not in the vocabulary", lambda: model_of()(ONE, -ONE), ValueError, "target_ids holds -1"),
     ("source is a list", lambda: model_of()([[3, 4]], ONE), TypeError, "source_ids.*list"),
     ("target too long", lambda: call(target=(2, 49)), ValueError, "target_ids has 49.* 48 "),
@@ -202,5 +202,4 @@ REFUSED = [
     ("cache in a cache", lambda: in_a_cache(lambda m: greedy_decode(m, ONE)), ValueError, "key_value_cache"),
     ("decoder in a cache", lambda: in_a_cache(lambda m: m.decoder(ONE, MEMORY)), ValueError, "run_layers"),
     ("another memory", lambda: in_a_cache(change_memory), ValueError, r"\(1, 3, 24\).*\(1, 5, 24\)"),
-]
-test_what_does_not_fit_is_refused = refusals(REFUSED)
+)

@@ -185,7 +185,7 @@ def lacking(make):
 EIGHT, HOLES = nn.Parameter(torch.ones(8)), nn.Parameter(torch.full((16,), math.nan))
 LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
-REFUSED = [
+test_refused = refusals(
     ("a head on it", lambda: Encoder.from_bert(BertForMaskedLM(new_config())), TypeError, "model.bert"),
     ("a decoder", lambda: Encoder.from_bert(new_bert(is_decoder=True)), ValueError, "is_decoder"),
     ("ReLU", lambda: Encoder.from_bert(new_bert(hidden_act="relu")), ValueError, "'relu'"),
@@ -210,5 +210,4 @@ REFUSED = [
     ("embeddings without", lambda: lacking(Embeddings), ValueError, LACKED),
     ("no layers", lambda: Encoder(bare_config(num_hidden_layers=0)), ValueError, "num_hidden_layers is 0"),
     ("no labels", lambda: SequenceClassifier(new_config(), 0), ValueError, "num_labels is 0"),
-]
-test_refused = refusals(REFUSED)
+)

@@ -83,7 +83,7 @@ def weigh(weights, targets):
 
 FITS = random_attention()
 NEEDED = rf"\(1, heads, {COUNT}, {COUNT}\).*eager"
-REFUSED = [
+test_what_does_not_fit_is_refused = refusals(
     ("one text", lambda: pattern_targets("[CLS] a [SEP]"), TypeError, "tokens"),
     ("no tokens", lambda: pattern_targets([]), ValueError, "no tokens"),
     ("B at 0", lambda: pattern_targets(TOKENS, 0), ValueError, "sentence_b_start is 0.* 1 and 11"),
@@ -95,5 +95,4 @@ REFUSED = [
     ("NaN", lambda: score([layer * torch.nan for layer in FITS]), ValueError, "NaN"),
     ("weights not asked for", lambda: score(None), TypeError, "output_attentions=True"),
     ("more targets", lambda: weigh((2, 3, 3), (4, 4)), ValueError, r"\(2, 3, 3\).*\(4, 4\)"),
-]
-test_what_does_not_fit_is_refused = refusals(REFUSED)
+)

@@ -130,7 +130,7 @@ def test_first_value_of_each_control_is_drawn_first(static, monkeypatch):
 
 
 EYE, HOLE = torch.eye(2), torch.tensor([[1.0, torch.nan]])
-REFUSED = [
+test_what_does_not_fit_is_refused = refusals(
     ("fewer tokens", lambda: attention_table(EYE, TOKENS), ValueError, r"\(2, 2\).* 5 query .* 5 key "),
     ("a batch", lambda: attention_table(EYE[None], TOKENS[:2]), ValueError, r"\(1, 2, 2\)"),
     ("one string", lambda: attention_table(EYE, "ab"), TypeError, "list of strings"),
@@ -142,5 +142,4 @@ REFUSED = [
     ("no limit", lambda: plot_tables({"a": EYE}, limit=0), ValueError, "limit is 0"),
     ("no plots", lambda: grid_of_axes(0, 3), ValueError, "at least one"),
     ("no columns", lambda: grid_of_axes(2, 0), ValueError, "at least one"),
-]
-test_what_does_not_fit_is_refused = refusals(REFUSED)
+)

@@ -84,9 +84,8 @@ def test_relative_bias_is_one_number_for_each_head_and_distance(monkeypatch):
 
 
 ODD = {"num_attention_heads": 1, "hidden_size": 7}
-REFUSED = [
+test_refused = refusals(
     ("unknown scheme", lambda: Encoder(bare_config(), positions="absolute"), ValueError, "'absolute'"),
     ("odd table", lambda: Encoder(bare_config(**ODD), positions="sinusoidal"), ValueError, "7"),
     ("odd heads", lambda: Encoder(bare_config(**ODD), positions="rotary")(ids(1, 2)), ValueError, "7"),
-]
-test_refused = refusals(REFUSED)
+)

@@ -119,8 +119,7 @@ def test_last_tokens_are_those_of_the_whole_prompts(tokenizer):
         assert torch.allclose(part.look, look, atol=1e-6) and torch.equal(part.right, prompts.right[rows])
 
 
-REFUSED = [
+test_refused = refusals(
     ("head", lambda: probes.heads_removed(MODEL, [(3, 0)]).__enter__(), ValueError, "no head"),
     ("source", lambda: probes.path_cut(MODEL, (0, 4), [1]).__enter__(), ValueError, "no head"),
-]
-test_refused = refusals(REFUSED)
+)

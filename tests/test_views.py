@@ -417,4 +417,4 @@ OF_A_WRONG_VALUE = {
 }
 REFUSED = [(what, call, TypeError, fact) for what, (call, fact) in OF_A_WRONG_TYPE.items()]
 REFUSED += [(what, call, ValueError, fact) for what, (call, fact) in OF_A_WRONG_VALUE.items()]
-test_what_cannot_be_drawn_is_refused = refusals(REFUSED)
+test_what_cannot_be_drawn_is_refused = refusals(*REFUSED)
