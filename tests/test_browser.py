@@ -1,6 +1,7 @@
 """The course in a real JupyterLab in headless Chromium, with every outside host blocked."""
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -56,14 +57,9 @@ def lab(tmp_path_factory):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    options = {
-        "ServerApp.port": 0,
-        "ServerApp.root_dir": folder,
-        "IdentityProvider.token": "test",
-        "KernelManager.transport": "ipc" if os.name == "posix" else "tcp",
-        "LabApp.news_url": None,
-        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
-    }
+    options = {"ServerApp.port": 0, "ServerApp.root_dir": folder, "IdentityProvider.token": "test"}
+    options |= {"KernelManager.transport": "ipc" if os.name == "posix" else "tcp", "LabApp.news_url": None}
+    options |= {"LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate"}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += [f"--{name}={value}" for name, value in options.items()]
     short = "/tmp" if os.name == "posix" else None
@@ -99,13 +95,8 @@ def open_page(chromium):
         page.asked, page.errors = set(), []
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
-
-        def note(request):
-            host = re.match(r"(?:http|ws)s?://([^/:]+)", request.url)
-            if host and host[1] != "127.0.0.1":
-                page.asked.add(host[1])
-
-        page.on("request", note)
+        outside = re.compile(r"^(?:http|ws)s?://(?!127\.0\.0\.1[:/])([^/:]+)")
+        page.on("request", lambda request: page.asked.update(outside.findall(request.url)))
         return visit(page, address)
 
     return open_page
@@ -231,7 +222,7 @@ def test_an_outside_host_is_blocked_and_noted(open_page):
 
 
 def test_control_changes_its_picture(surface):
-    page = surface("live").page
+    page = surface("live")
     slider = page.locator(".widget-slider").first
     picture = page.locator(".jp-OutputArea:has(.widget-slider) img").last
     assert slider.inner_text().split() == ["d", "64"]
@@ -300,9 +291,8 @@ def stored(lab, views):
 
 
 @pytest.fixture(scope="module")
-def surface(lab, open_page, stored, views, tmp_path_factory):
-    """Opens a surface once. `.frame(group, kind)` is the frame of a view on it, `.page` its page."""
-    opened = {}
+def surface(lab, open_page, stored, tmp_path_factory):
+    """Opens a surface once: its name to its page."""
 
     def live():
         """With the set-up, the imports and the control of notebook 02 in front."""
@@ -322,17 +312,12 @@ def surface(lab, open_page, stored, views, tmp_path_factory):
         subprocess.run([*convert, stored], check=True, capture_output=True)
         return open_page((folder / "stored.html").as_uri(), height=20_000)
 
-    def surface(name):
-        if name not in opened:
-            opened[name] = {"live": live, "exported": exported}[name]()
-        page = opened[name]
+    return functools.cache(lambda name: {"live": live, "exported": exported}[name]())
 
-        def frame(group, kind):
-            return view_of(page, number=PLACES.index((group, kind)))
 
-        return SimpleNamespace(frame=frame, page=page)
-
-    return surface
+def frame_of(page, group, kind):
+    """The frame of a view on a surface."""
+    return view_of(page, number=PLACES.index((group, kind)))
 
 
 @pytest.fixture(scope="module")
@@ -357,7 +342,7 @@ on_each_surface = pytest.mark.parametrize("name", ["live", "exported"])  # below
 @on_each_surface
 def test_head_view_on_each_surface(surface, truth, name):
     """Lines counted and compared with the model, for two layers and for each part of the pair."""
-    frame = surface(name).frame("light", "head")
+    frame = frame_of(surface(name), "light", "head")
     assert frame.locator("#layer option").all_text_contents() == [*map(str, range(LAYERS)), "mean"]
     for layer, parts in ((0, PARTS[:1]), (3, PARTS)):
         frame.select_option("#layer", str(layer))
@@ -371,7 +356,7 @@ def test_head_view_on_each_surface(surface, truth, name):
 
 def test_model_view_in_a_notebook(surface, truth):
     """Lines of the whole grid, of each part of the pair, and of the head that a click opens."""
-    frame = surface("live").frame("light", "model")
+    frame = frame_of(surface("live"), "light", "model")
     for part, (rows, columns) in reversed(list(enumerate(PARTS))):
         frame.select_option("#filter", str(part))
         expected = truth.attention[:, :, rows, columns]
@@ -399,7 +384,7 @@ def visible(page, part):
 
 def test_neuron_view_in_a_notebook(surface, truth):
     """The vectors of two heads, and, when a token is chosen and opened, its products, scores and weights."""
-    frame = surface("live").frame("light", "neuron")
+    frame = frame_of(surface("live"), "light", "neuron")
     for layer, head in ((0, 0), (3, 7)):
         frame.select_option("#layer", str(layer))
         frame.select_option("#att_head", str(head))
@@ -428,7 +413,7 @@ def test_neuron_view_in_a_notebook(surface, truth):
 @pytest.mark.parametrize("kind", KINDS)
 @on_each_surface
 def test_hostile_tokens_are_shown_as_text(surface, name, kind):
-    frame = surface(name).frame("hostile", kind)
+    frame = frame_of(surface(name), "hostile", kind)
     if kind == "model":
         frame.locator("[aria-label^='L0H0.']").click()
     words = {"head": "#left text", "model": "#card .token", "neuron": "#collapsed #leftText text"}
@@ -437,15 +422,15 @@ def test_hostile_tokens_are_shown_as_text(surface, name, kind):
     expected = [text.strip().strip("\ufeff") or "␣" for text in HOSTILE] if kind == "text" else HOSTILE
     assert len(HOSTILE) >= 20 and shown[: len(HOSTILE)] == expected
     # The neuron view names its chosen token, so its title holds the word; by a script it would be all.
-    assert not {"hacked", "1"} & {frame.evaluate("document.title"), surface(name).page.title()}
+    assert not {"hacked", "1"} & {frame.evaluate("document.title"), surface(name).title()}
     assert frame.locator("img, iframe, svg[onload]").count() == 0
 
 
 @on_each_surface
 def test_no_complaint_and_no_outside_host_on_any_surface(surface, name):
+    page = surface(name)
     for group, kind in PLACES:
-        surface(name).frame(group, kind)
-    page = surface(name).page
+        frame_of(page, group, kind)
     assert page.asked == set() and page.errors == []
     assert page.locator(".jp-RenderedText[data-mime-type$='stderr']").all_inner_texts() == []
 
@@ -465,7 +450,7 @@ def test_untrusted_notebook_shows_the_static_pictures(lab, open_page, stored, vi
 
 
 def test_exported_page_shows_formulas_without_a_server(surface):
-    page = surface("exported").page
+    page = surface("exported")
     assert page.locator("math msqrt").text_content() == "dk"
     assert page.locator("code", has_text="$d_k$").count() == 1
 
@@ -645,10 +630,8 @@ def test_a_long_word_is_whole_within_its_column(show, kind, width):
     page = show(view_of_words(kind, words, token=0), width=width)
     if kind == "model":
         page.locator(".frame").first.click()
-    read = """texts => texts.map(text => [text, text.previousElementSibling].flatMap(part => {
-        const { left, right } = part.getBoundingClientRect();
-        return [left, right];
-    }))"""
+    read = "texts => texts.map(text => [text, text.previousElementSibling].map("
+    read += "part => part.getBoundingClientRect()).flatMap(({ left, right }) => [left, right]))"
     found = page.eval_on_selector_all("g > rect + text", read)
     assert len(found) == (16 if kind == "neuron" else 8)
     assert all(start - 0.1 < left < right < end + 0.1 for left, right, start, end in found)
@@ -873,16 +856,14 @@ def test_numbered_squares_can_be_read_wrap_and_all_is_within_the_page(show, widt
         assert max(lights) / min(lights) >= 3
 
 
-@pytest.mark.parametrize(
-    ("view", "drawing", "least"), [(head_view, "#vis svg", 850), (model_view, "#columns", 500)]
-)
-def test_a_frame_that_is_shown_later_is_drawn_then(show, tmp_path, view, drawing, least):
+@pytest.mark.parametrize("view, part, least", [(head_view, "#vis svg", 850), (model_view, "#columns", 500)])
+def test_a_frame_that_is_shown_later_is_drawn_then(show, tmp_path, view, part, least):
     """A notebook may load a frame before it has a width."""
     view(PIECED, PIECES).save(tmp_path / "view.html")
     page = show("<!doctype html><iframe src=view.html width=0 height=400 style='border: 0'></iframe>")
     page.frames[-1].wait_for_selector("#vis canvas", state="attached")
     page.eval_on_selector("iframe", "one => { one.width = 900; }")
-    wide = f"document.querySelector('{drawing}').getBoundingClientRect().width > {least}"
+    wide = f"document.querySelector('{part}').getBoundingClientRect().width > {least}"
     page.frames[-1].wait_for_function(wide)
 
 
@@ -932,13 +913,11 @@ def ground_and_text(frame, ground):
     """Whether the ground is as dark as it should be, and all text far from it."""
     colour = "selector => getComputedStyle(document.querySelector(selector)).%s"
     behind, levels = frame.evaluate(colour % "backgroundColor", ":root"), {"light": 255, "dark": 0}
-    texts = {selector: what for selector, what in TEXTS.items() if frame.locator(selector).count()}
+    texts = {"#vis svg text": "fill", "label": "color", ".word": "color"}
+    texts = {selector: what for selector, what in texts.items() if frame.locator(selector).count()}
     inks = [re.search(r"\d+", frame.evaluate(colour % what, selector))[0] for selector, what in texts.items()]
     far_off = all(abs(int(level) - levels[ground]) > 128 for level in inks)
     return behind == "rgb({0}, {0}, {0})".format(levels[ground]) and texts and far_off
-
-
-TEXTS = {"#vis svg text": "fill", "label": "color", ".word": "color"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -964,16 +943,18 @@ def test_an_open_view_follows_the_theme_of_its_notebook(show, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_frame_has_a_title_and_what_can_be_pressed_has_a_name(surface, views, kind):
     live = surface("live")
-    element = live.page.locator("iframe").nth(PLACES.index(("light", kind)))
+    element = live.locator("iframe").nth(PLACES.index(("light", kind)))
     assert element.get_attribute("title") == str(views["light", kind])
-    frame, named = live.frame("light", kind), "one => [one.ariaLabel, one.role, one.labels?.[0]?.innerText]"
+    frame, named = (
+        frame_of(live, "light", kind),
+        "one => [one.ariaLabel, one.role, one.labels?.[0]?.innerText]",
+    )
     assert frame.eval_on_selector_all("select", f"all => all.map({named}).every(([, , said]) => said)")
     called = f"all => all.map({named}).every(([label, role]) => label && /^(button|img)$/.test(role))"
     assert frame.eval_on_selector_all("[tabindex]", called)
 
 
 # --- the text view
-
 
 FAINT = 0.005  # a browser keeps the opacity of a ground in 255 steps
 
@@ -1011,19 +992,8 @@ def test_text_view_shades_the_text_by_the_weights_of_a_token(written_page):
         assert far(shades(page), expected) < FAINT
 
 
-def test_text_view_hides_the_first_token_and_rescales(written_page):
+def test_text_view_says_what_was_surprising_and_would_have_followed_and_hides_the_first_token(written_page):
     weights, page = written_page
-    page.get_by_label("Hide first token").check()
-    row = weights[1, 2, 6].clone()
-    row[0] = 0
-    assert far(shades(page), row) < FAINT
-    page.get_by_label("Rescale the rest").check()
-    assert far(shades(page), row / row.sum()) < FAINT
-    assert "in each row it adds up to 1" in page.locator("#note").inner_text()
-
-
-def test_text_view_says_what_was_surprising_and_what_would_have_followed(written_page):
-    _, page = written_page
     told = view_samples.written(9)[2]
     shares = told["logits"][0].softmax(-1)
     surprise = -shares[5, told["input_ids"][0, 6]].log2()
@@ -1033,6 +1003,13 @@ def test_text_view_says_what_was_surprising_and_what_would_have_followed(written
         assert f"\u2068word{index}\u2069 {probability:.2f}" in said
     marks = page.eval_on_selector_all("#text > span", "all => all.map(one => one.id)")
     assert marks.index("written") == 4
+    page.get_by_label("Hide first token").check()
+    row = weights[1, 2, 6].clone()
+    row[0] = 0
+    assert far(shades(page), row) < FAINT
+    page.get_by_label("Rescale the rest").check()
+    assert far(shades(page), row / row.sum()) < FAINT
+    assert "in each row it adds up to 1" in page.locator("#note").inner_text()
 
 
 def test_text_view_by_keyboard(written_page):
