@@ -45,8 +45,6 @@ def test_each_option_is_an_argument_of_its_views_and_in_their_docstrings(kind):
         DRAW[kind](colour=1)
 
 
-# --- display_mode
-
 GROUNDS = [("color-scheme: dark", "light", "auto", "dark"), ("color-scheme: light", "dark", "auto", "light")]
 GROUNDS += [(None, "dark", "auto", "dark"), ("color-scheme: light dark", "dark", "auto", "dark")]
 GROUNDS += [("color-scheme: dark", "dark", "light", "light"), ("color: black", "dark", "auto", "light")]
@@ -67,9 +65,6 @@ def test_a_view_is_dark_where_its_notebook_is(show, monkeypatch, style, browser,
     assert {colour for colour, *_ in lines(frame)} == {{"light": "#202020", "dark": "#cccccc"}[ground]}
 
 
-# --- html_action
-
-
 def test_html_action_is_bertvizs_and_a_view_in_a_loop_is_displayed_where_it_is_asked_to_be(monkeypatch):
     assert head_view(A, T, html_action="return").data == head_view(A, T).html
     assert head_view(A, T, None, True, None, None, None, None, None, None, None, None, "return").data
@@ -77,9 +72,6 @@ def test_html_action_is_bertvizs_and_a_view_in_a_loop_is_displayed_where_it_is_a
     monkeypatch.setattr("IPython.display.display", shown.append)
     assert all(make(A, T, html_action="view") is None for make in (head_view, model_view) * 2)
     assert len(shown) == 4 and shown[0].html
-
-
-# --- picture
 
 
 def test_the_picture_can_be_left_out(monkeypatch):

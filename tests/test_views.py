@@ -25,8 +25,7 @@ HALF_A_LEVEL = 0.0003  # of the square root of a weight, in steps of 1/4095
 PARTS = ["All"] + [f"Sentence {pair}" for pair in ("A -> A", "B -> B", "A -> B", "B -> A")]
 A, T, BERT = weights(), names(4), small_bert()
 ENCODER, DECODER, CROSS = (f"{name}_attention" for name in ("encoder", "decoder", "cross"))
-SOLO = {ENCODER: None, DECODER: None}  # leaves the cross-attention of stacks() alone
-CROSSED = stacks() | SOLO
+CROSSED = stacks() | {ENCODER: None, DECODER: None}  # the cross-attention alone
 
 
 def of_bert(*texts, **choice):
@@ -37,9 +36,6 @@ def drawn(panel):
     """The weights in a panel of a page: (layers, heads, query, key)."""
     levels = unpack(panel["weights"], "<u2").astype(float)
     return (torch.from_numpy(levels).reshape(panel["shape"]) / 4095) ** 2
-
-
-# --- the head view
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
@@ -115,8 +111,6 @@ def test_from_129_tokens_on_a_warning_is_given_once(recwarn):
     assert "16,641 lines" in str(warned.message) and warned.filename == __file__
 
 
-# --- the tokens
-
 MARKED = ["<s>", "Ġthe", "un", "Ġa", "▁b", "c", "d</w>", "##e", "Ġ"]
 
 
@@ -187,16 +181,10 @@ def test_head_and_model_view_hold_the_chosen_layers_and_heads():
         assert (drawn(data["attention"][0]) - expected).abs().max() <= HALF_A_LEVEL
 
 
-# --- the model view
-
-
 @pytest.mark.parametrize(("layers", "heads", "tokens"), [(6, 12, 20), (1, 1, 4), (2, 16, 60), (30, 9, 40)])
 def test_grid_of_a_model_view_stands_on_one_screen(layers, heads, tokens):
     view = model_view(weights(layers, heads, tokens), names(tokens))
     assert view.height <= 930 and view.sheet.height <= 1000 and view.sheet.width <= 744
-
-
-# --- long and deep
 
 
 def test_only_lines_that_are_seen_are_counted_and_a_refusal_says_how_many_tokens_fit():
@@ -233,15 +221,6 @@ def test_of_a_model_in_16_bits_it_is_said_that_two_decimals_are_exact(dtype):
     for view in (head_view, model_view, text_view):
         assert said in str(view(attention, names(9))) and said in data_of(view(attention, names(9)))["remark"]
         assert "remark" not in data_of(view(exact, names(9))) and "computes" not in str(view(exact, names(9)))
-
-
-# --- the neuron view
-
-
-def broken_bert():
-    model = small_bert()
-    model.encoder.layer[1].attention.self.key.weight.data[0] = torch.nan
-    return model
 
 
 def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
@@ -310,8 +289,13 @@ def test_tokens_stand_as_in_a_text():
 
 # --- what is refused
 
-
 THREE_OF_SIX = {"encoder_attention": None, "encoder_tokens": names(6)}
+
+
+def broken_bert():
+    model = small_bert()
+    model.encoder.layer[1].attention.self.key.weight.data[0] = torch.nan
+    return model
 
 
 def same(number, *shape):
