@@ -154,12 +154,7 @@ def test_neuron_view_holds_the_numbers_of_bertvizs_page(bert):
 
 # --- the course's own
 
-
-@functools.cache
-def notebook_12():
-    return longer_runs.definitions()
-
-
+notebook_12 = functools.cache(longer_runs.definitions)
 SOURCES, BOTH_IDS = {"input_ids": SOURCE}, {"source_ids": SOURCE, "target_ids": TARGET}
 MEMORY = {"target_ids": TARGET, "memory": torch.randn(1, 7, DATE_CONFIG.hidden_size)}
 ONE, ALL_THREE = {"All": "attentions"}, {kind: f"{kind.lower()}_attentions" for kind in KINDS}

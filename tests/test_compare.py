@@ -39,13 +39,6 @@ def test_no_difference_is_found_where_there_is_none(bert):
     assert repr(found).count("< 1e-10") == 31
 
 
-def assert_first(found, expected):
-    """What comes before the first difference is equal, and it is not."""
-    assert found.first_difference == expected and expected in repr(found).splitlines()[-1]
-    assert found.table["equal"][: list(found.table.index).index(expected)].all()
-    assert not found.table["equal"][expected]
-
-
 def swap(part, one, other):
     first, second = getattr(part, one), getattr(part, other)
     setattr(part, one, second)
@@ -76,7 +69,10 @@ MISTAKES_IN_A_TWIN = [
 def test_a_mistake_in_a_twin_is_named_where_it_is_made(first, plant, model, twin):
     torch.manual_seed(0)
     plant(twin)
-    assert_first(compare_with_bert(twin, model, INPUTS), first)
+    found = compare_with_bert(twin, model, INPUTS)
+    assert found.first_difference == first and first in repr(found).splitlines()[-1]
+    equal = found.table["equal"]
+    assert equal[: list(equal.index).index(first)].all() and not equal[first]
 
 
 def test_comparison_leaves_no_hook_behind(model, twin):

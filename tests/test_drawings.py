@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
@@ -11,15 +10,15 @@ import pytest
 import torch
 from view_samples import lab, linear, luminance
 
+import course
 from utils.plots import PALETTE, AttentionTable
 from utils.views.ink import COLOURS, opacity, opening_strength
 
-ROOT = Path(__file__).parent.parent
-DRAWINGS = sorted(set((ROOT / "images").glob("*.svg")) - {ROOT / "images/open-in-colab.svg"})
+DRAWINGS = sorted(set((course.ROOT / "images").glob("*.svg")) - {course.ROOT / "images/open-in-colab.svg"})
 each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
 # What CONTRIBUTING.md says: class -> its fill and its edge.
 ROLES = re.compile(r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$", re.M)
-ROLES = dict(ROLES.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+ROLES = dict(ROLES.findall((course.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 APART, INK, SMALLEST = 1.4, 4.5, 9  # fill to fill, text to fill, and pixels of a letter on a screen 390 wide
 
 

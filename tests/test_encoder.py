@@ -111,20 +111,13 @@ def test_layer_norm_is_that_of_pytorch():
         close(layer_norm(hidden_state, weight, bias, eps), expected, 1e-12)
 
 
-def torch_layer(norm_first):
-    torch.manual_seed(1)
-    kinds = {"activation": "gelu", "batch_first": True, "norm_first": norm_first, "layer_norm_eps": 1e-12}
-    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.1, **kinds).double().eval()
-    for weight in layer.parameters():
-        nn.init.normal_(weight, std=0.5)
-    return layer
-
-
 def test_stack_with_norms_first_is_that_of_pytorch():
-    torch.manual_seed(0)
-    source = nn.TransformerEncoder(torch_layer(True), 2, nn.LayerNorm(16, 1e-12), enable_nested_tensor=False)
-    nn.init.normal_(source.layers[1].linear1.weight)
-    nn.init.normal_(source.norm.double().weight)
+    torch.manual_seed(1)
+    kinds = {"activation": "gelu", "batch_first": True, "norm_first": True, "layer_norm_eps": 1e-12}
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.1, **kinds)
+    source = nn.TransformerEncoder(layer, 2, nn.LayerNorm(16, 1e-12), enable_nested_tensor=False).double()
+    for weight in source.parameters():  # those of both layers differ, and no norm is ones and zeros
+        nn.init.normal_(weight, std=0.5)
     whole = new_encoder(norm_first=True)
     for layer, theirs in zip(whole.layers, source.layers, strict=True):
         names = {"attention": "self_attn", "attention_norm": "norm1", "feed_forward_norm": "norm2"}

@@ -20,38 +20,32 @@ from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.models import CheckpointError
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return read_gguf(packaged_file())
-
-
 @pytest.mark.slow
-def test_every_tensor_and_field_is_that_of_the_gguf_package(whole):
+def test_every_tensor_and_field_is_that_of_the_gguf_package():
     import gguf as library  # the package of llama.cpp's makers
 
-    read = library.GGUFReader(packaged_file())
-    assert [tensor.name for tensor in read.tensors] == list(whole[1]) and len(whole[1]) == 272
+    read, (fields, tensors) = library.GGUFReader(packaged_file()), read_gguf(packaged_file())
+    assert [tensor.name for tensor in read.tensors] == list(tensors) and len(tensors) == 272
     for tensor in read.tensors:
         theirs = library.quants.dequantize(tensor.data, tensor.tensor_type)
-        assert np.array_equal(theirs, whole[1][tensor.name].numpy()), tensor.name
-        assert list(reversed(tensor.shape.tolist())) == list(whole[1][tensor.name].shape)
-    ours = dict(whole[0])
+        assert np.array_equal(theirs, tensors[tensor.name].numpy()), tensor.name
+        assert list(reversed(tensor.shape.tolist())) == list(tensors[tensor.name].shape)
     for name, field in read.fields.items():
         if not re.match(r"GGUF\.|tokenizer\.ggml\.(tokens|merges|token_)", name):
-            assert ours.pop(name) == field.contents(), name
-    assert {*ours} == {f"tokenizer.ggml.{name}" for name in ("tokens", "merges", "token_type")}
-    assert ours["tokenizer.ggml.tokens"][:99] == read.fields["tokenizer.ggml.tokens"].contents(slice(0, 99))
+            assert fields.pop(name) == field.contents(), name
+    assert {*fields} == {f"tokenizer.ggml.{name}" for name in ("tokens", "merges", "token_type")}
+    assert fields["tokenizer.ggml.tokens"][:99] == read.fields["tokenizer.ggml.tokens"].contents(slice(0, 99))
 
 
 @pytest.mark.slow
-def test_tokenizer_is_that_of_transformers(whole):
+def test_tokenizer_is_that_of_transformers():
     """Whose own loader of GGUF forgets the rule that each digit stands alone, so it is told."""
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
     path = packaged_file()
     theirs = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).backend_tokenizer
-    ours = make_tokenizer(whole[0]).backend_tokenizer
+    ours = make_tokenizer(read_gguf(path)[0]).backend_tokenizer
     sources = [cell.source for path in course.paths() for cell in course.read(path).cells]
     texts = [part for source in sources for part in re.split(r"\n{2,}", source) if part.strip()]
     texts = texts[:: len(texts) // 1000]

@@ -2,18 +2,16 @@
 
 import re
 from functools import cache
-from pathlib import Path
 
 import course
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 LINK = re.compile(r"\[(\d\d)\]\((\1_\w+\.ipynb)#cell-id=([\w-]+)\)")
 CODE = re.compile(r"`([^`]+)`")
 
 
 def rows(page, columns):
     """Return the rows of all tables of a page, each a list of its cells' texts."""
-    lines = re.findall(r"^\|.*$", (NOTEBOOKS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(r"^\|.*$", (course.NOTEBOOKS / page).read_text(encoding="utf-8"), re.MULTILINE)
     table = [[part.strip() for part in line.strip("|").split(" | ")] for line in lines if ".ipynb" in line]
     assert table and all(len(row) == columns and all(row) and LINK.fullmatch(row[-1]) for row in table)
     return table
@@ -23,18 +21,12 @@ def rows(page, columns):
 def texts(notebook):
     """Return the text of each cell by its id: source without emphasis and targets of links, and outputs."""
     found = {}
-    for cell in course.read(NOTEBOOKS / notebook).cells:
+    for cell in course.read(course.NOTEBOOKS / notebook).cells:
         source = re.sub(r"\]\([^)\s]*\)", "]", cell.source).replace("*", "")
         made = cell.get("outputs", [])
         outputs = [out.get("text", "") + out.get("data", {}).get("text/plain", "") for out in made]
         found[cell.id] = "\n".join([source if cell.cell_type == "markdown" else cell.source, *outputs])
     return found
-
-
-def near(notebook, cell):
-    """Return the text of a cell with that of its two neighbours on either side."""
-    place = list(texts(notebook)).index(cell)
-    return "\n".join(list(texts(notebook).values())[max(place - 2, 0) : place + 3])
 
 
 def stands_in(word, text, flags=0):
@@ -58,8 +50,9 @@ def test_code_that_an_answer_names_stands_near_its_cell():
     missing = []
     for question, answer, link in rows("questions.md", columns=3):
         _, notebook, cell = LINK.fullmatch(link).groups()
-        names = CODE.findall(question + answer)
-        missing += [(name, link) for name in names if not stands_in(name, near(notebook, cell))]
+        place = list(texts(notebook)).index(cell)  # its text, and that of two neighbours on either side
+        near = "\n".join(list(texts(notebook).values())[max(place - 2, 0) : place + 3])
+        missing += [(name, link) for name in CODE.findall(question + answer) if not stands_in(name, near)]
     assert missing == []
 
 
