@@ -113,7 +113,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
         chosen = view.replace("'></iframe>", CHOSEN + "'></iframe>")
         (folder / "view.html").write_text(f'<div class="front">{chosen}</div>', encoding="utf-8")
         front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
-        shown = r"(?m)^!.*reads-and-writes.*\n\n\*(.+for the model\.).*$"
+        shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n(.+for the model\.).*"
         pages[course.README] = re.sub(shown, FRONT, front)
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
