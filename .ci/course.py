@@ -7,7 +7,6 @@
 The repository's address stands in pyproject.toml, title and abilities of a notebook in its second cell.
 """
 
-import base64
 import itertools
 import os
 import re
@@ -39,9 +38,6 @@ FOLDED = ("set-up", "imports")
 GUESS = "**Guess.** "
 
 TIME = r"^\*\*Time:\*\* .*$"  # how long a notebook takes, in its title cell
-
-# Pictures that are taken from a stored view: file in images/, notebook, id of the cell.
-PICTURES = {"head_view.png": ("06_head_view.ipynb", "pronoun-view")}
 
 SET_UP = """\
 import os
@@ -230,17 +226,17 @@ def launch() -> str:
 def table() -> str:
     """README's table: each notebook with its first ability, its minutes, and a link to Colab."""
     # A word, not the badge: GitHub shrinks a picture in a narrow column until nobody can read it.
-    rows = ["| | Notebook | Minutes: reading, exercises | |", "|---|---|---|---|"]
+    rows = ["| | Notebook | Minutes |", "|---|---|---|"]
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
         minutes = f"{of['reading']} + {of['exercises']}"
-        rows.append(f"| {path.name[:2]} | {link} | {minutes} | [Colab]({colab(path)}) |")
+        rows.append(f"| {path.name[:2]} | {link} | {minutes} [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    told = f"Together about {whole:.0f} hours. A short way, about {short:.0f} hours: 01 to 04, 06, then 13. "
-    told += "To look something up: [questions that learners asked](notebooks/questions.md) and a [glossary]"
-    told += "(notebooks/glossary.md), which link to the cells."
+    told = f"Minutes are for reading + exercises, together about {whole:.0f} hours. A short way, "
+    told += f"about {short:.0f} hours: 01 to 04, 06, then 13. To look something up: [questions that learners "
+    told += "asked](notebooks/questions.md) and a [glossary](notebooks/glossary.md), which link to the cells."
     return "\n".join([*rows, "", told])
 
 
@@ -271,16 +267,6 @@ def run(path: Path) -> None:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})
     write(path, notebook)
-    for name, (file, _) in PICTURES.items():
-        if file == path.name:
-            (ROOT / "images" / name).write_bytes(picture(name))
-
-
-def picture(name: str) -> bytes:
-    """The stored PNG of a cell."""
-    file, cell_id = PICTURES[name]
-    cell = next(cell for cell in read(NOTEBOOKS / file).cells if cell.id == cell_id)
-    return base64.b64decode(cell.outputs[0].data["image/png"])
 
 
 def publish(address: str = "") -> None:

@@ -107,14 +107,12 @@ def stage(folder: Path, chosen: list[str]) -> None:
     texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
     texts += course.NOTEBOOKS.glob("*.md")
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    ((picture, (name, cell_id)),) = course.PICTURES.items()
-    (cell,) = (cell for cell in notebooks[name].cells if cell.id == cell_id)
+    (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "pronoun-view")
     if view := cell.outputs[0].data.get("text/html"):
         chosen = view.replace("'></iframe>", CHOSEN + "'></iframe>")
         (folder / "view.html").write_text(f'<div class="front">{chosen}</div>', encoding="utf-8")
-        front = re.sub(rf"(?m)^.*\bimages/{picture}.*$", "", pages[course.README])
         shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n(.+for the model\.).*"
-        pages[course.README] = re.sub(shown, FRONT, front)
+        pages[course.README] = re.sub(shown, FRONT, pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
