@@ -1,5 +1,6 @@
 """The make targets and the lists of packages."""
 
+import functools
 import importlib.metadata
 import os
 import re
@@ -80,20 +81,15 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
             time.sleep(0.1)
         server, first, token = found.groups()
         web = requests.Session()
-        web.trust_env = False  # no proxy between this machine and itself
+        web.trust_env, web.params = False, {"token": token}  # no proxy between this machine and itself
+        web.hooks["response"] = lambda answer, **_: answer.raise_for_status()
         # The address may be printed before it listens.
         web.mount(server, HTTPAdapter(max_retries=Retry(PATIENCE, backoff_factor=0.1, backoff_max=1)))
-
-        def get(path):
-            answer = web.get(f"{server}{path}", params={"token": token}, timeout=PATIENCE)
-            answer.raise_for_status()
-            return answer
-
-        assert "<title>JupyterLab</title>" in get("/lab").text
-        assert "<title>JupyterLab</title>" in get(first).text
-        assert get("/api/contents/notebooks/01_tokenization.ipynb").json()["type"] == "notebook"
+        get = functools.partial(web.get, timeout=PATIENCE)
+        assert all("<title>JupyterLab</title>" in get(f"{server}{path}").text for path in ("/lab", first))
+        assert get(f"{server}/api/contents/notebooks/01_tokenization.ipynb").json()["type"] == "notebook"
         # "none" would ask a question at the first start.
-        settings = get("/lab/api/settings/@jupyterlab/apputils-extension:notification").json()
+        settings = get(f"{server}/lab/api/settings/@jupyterlab/apputils-extension:notification").json()
         assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
     finally:
         os.killpg(lab.pid, signal.SIGTERM)

@@ -2,10 +2,14 @@
 
 # ruff: noqa: SIM905  (a list of words is read best as one text)
 
+import tempfile
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 import conllu
 import pytest
+from refused import refusals
 
 import make_treebank
 from utils.treebank import TREEBANK, Sentence, as_sentences, pattern_of, patterns_of, read_treebank
@@ -42,16 +46,12 @@ def meant(antecedent):
     return changed(9, "punct\t_\t_", f"punct\t_\tAntecedent={antecedent}")
 
 
-@pytest.fixture
-def read(tmp_path):
-    """A reader of texts, or of bytes, as files."""
-
-    def read(text):
-        path = tmp_path / "some.conllu"
+def read(text):
+    """Read a text, or bytes, as a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "some.conllu")
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return read_treebank(path)
-
-    return read
 
 
 def test_treebank_is_what_its_grammar_writes():
@@ -95,7 +95,7 @@ def test_sentences_that_differ_in_what_is_added_are_of_one_pattern():
     assert len(counts) == 83 and max(counts.values()) == 109, "as notebook 10 prints"
 
 
-def test_reading_keeps_the_words_and_leaves_out_what_has_no_head(read):
+def test_reading_keeps_the_words_and_leaves_out_what_has_no_head():
     text = changed(6, "5\tadvmod\t_\t_", "2\tadvmod\t_\tAntecedent=1|A=b")
     (sentence,) = read(text)
     assert sentence.words == ["The", "dog", "did", "n't", "bark", "."]
@@ -106,11 +106,11 @@ def test_reading_keeps_the_words_and_leaves_out_what_has_no_head(read):
 
 
 @pytest.mark.parametrize("text", [DOG.replace("\n", "\r\n"), "\ufeff" + DOG, DOG.rstrip("\n"), "\n \n" + DOG])
-def test_other_ends_of_lines_a_byte_order_mark_and_a_missing_last_line_are_read(read, text):
+def test_other_ends_of_lines_a_byte_order_mark_and_a_missing_last_line_are_read(text):
     assert read(text + "\n\n" + DOG) == read(DOG) * 2
 
 
-REFUSED = [
+MALFORMED = [
     ("a column too few", changed(3, "\tdog\tNOUN", "\tdog"), "Line 3 has 9 "),
     ("spaces for a tab", changed(3, "dog", "big  dog"), "Line 3 .*two spaces"),
     ("an ID in letters", changed(3, "2\t", "two\t"), "Line 3 has 'two' as ID"),
@@ -130,17 +130,10 @@ REFUSED = [
     ("a sentence without words", "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n", "Line 1 "),
     ("another encoding", changed(3, "dog", "dög").encode("latin-1"), "Line 3 .*UTF-8"),
 ]
-
-
-@pytest.mark.parametrize("text, fact", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_malformed_files_are_refused_with_the_number_of_the_line(read, text, fact):
-    with pytest.raises(ValueError, match=fact):
-        read(text)
-
-
-def test_what_is_no_treebank_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"nothing\.conllu.*No such file"):
-        read_treebank(tmp_path / "nothing.conllu")
-    for wrong, fact in ((3, "int"), (["The dog barks."], "read_treebank"), ([], "read_treebank")):
-        with pytest.raises(TypeError, match=fact):
-            as_sentences(wrong)
+test_malformed_files_are_refused_with_the_number_of_the_line_and_what_is_no_treebank = refusals(
+    *[(what, partial(read, text), ValueError, fact) for what, text, fact in MALFORMED],
+    ("no file", lambda: read_treebank("nothing.conllu"), ValueError, r"nothing\.conllu.*No such file"),
+    ("a number", lambda: as_sentences(3), TypeError, "int"),
+    ("texts", lambda: as_sentences(["The dog barks."]), TypeError, "read_treebank"),
+    ("an empty list", lambda: as_sentences([]), TypeError, "read_treebank"),
+)
