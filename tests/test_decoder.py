@@ -27,22 +27,15 @@ def random_ids(batch, length):
     return torch.randint(END + 1, len(VOCABULARY), (batch, length))
 
 
-def torch_stack(config, norm_first):
-    sizes = config.hidden_size, config.num_attention_heads, config.intermediate_size
-    options = {"activation": "gelu", "batch_first": True, "norm_first": norm_first}
-    layer = nn.TransformerDecoderLayer(*sizes, layer_norm_eps=config.layer_norm_eps, **options)
-    norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if norm_first else None
-    stack = nn.TransformerDecoder(layer, config.num_hidden_layers, norm).eval()
-    for weight in stack.parameters():
-        nn.init.normal_(weight, std=0.3)  # fresh norms are ones and zeros, which would hide a mistake
-    return stack
-
-
 @both_orders
 def test_decoder_computes_what_that_of_pytorch_does(norm_first):
     torch.manual_seed(1)
-    config = small(num_hidden_layers=3, layer_norm_eps=0.01)
-    theirs, ours = torch_stack(config, norm_first), Decoder(config, norm_first).eval()
+    ours = Decoder(small(num_hidden_layers=3, layer_norm_eps=0.01), norm_first).eval()
+    options = {"activation": "gelu", "batch_first": True, "norm_first": norm_first, "layer_norm_eps": 0.01}
+    norm = nn.LayerNorm(24, eps=0.01) if norm_first else None
+    theirs = nn.TransformerDecoder(nn.TransformerDecoderLayer(24, 3, 40, **options), 3, norm).eval()
+    for weight in theirs.parameters():
+        nn.init.normal_(weight, std=0.3)  # fresh norms are ones and zeros, which would hide a mistake
     for own, their in zip(ours.layers, theirs.layers, strict=True):
         take_weights(own, their, **SAME)
     if norm_first:

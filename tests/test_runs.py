@@ -1,5 +1,6 @@
 """The results that notebooks 11 to 15 read from files are those of the notebooks' own definitions."""
 
+import functools
 import json
 from itertools import product
 
@@ -17,35 +18,27 @@ def read(path):
 
 TIMES, COSTS = read(timings.STORED), read(writer_costs.STORED)
 TEXTS, TEXTS_15 = read(more_texts.STORED), read(more_texts.STORED_15)
+of_11 = functools.cache(lambda: timings.definitions(timings.NOTEBOOK, timings.CELLS))
+of_12 = functools.cache(longer_runs.definitions)
 RUNS = {(run["training"], run["seed"]): run for run in read(longer_runs.STORED)}
 
 
-@pytest.fixture(scope="module")
-def of_11():
-    return timings.definitions(timings.NOTEBOOK, timings.CELLS)
-
-
-def test_times_are_as_the_text_says(of_11):
+def test_times_are_as_the_text_says():
     """ "The projections grow about with the first power of n, both attentions about with the second." """
     assert "PyTorch" in TIMES["machine"] and "/" not in TIMES["machine"]
-    rows = [TIMES["seconds"][name] for name in of_11["functions"]]
-    slopes = [of_11["fit_slope"](list(map(int, row)), row.values())[0] for row in rows]
+    rows = [TIMES["seconds"][name] for name in of_11()["functions"]]
+    slopes = [of_11()["fit_slope"](list(map(int, row)), row.values())[0] for row in rows]
     assert slopes == pytest.approx([1, 2, 2], abs=0.45), "was the machine quiet? run `make timings` again"
 
 
-def test_bytes_are_those_that_the_allocator_counts_here(of_11):
+def test_bytes_are_those_that_the_allocator_counts_here():
     """Sizes of a kernel's own tiles differ from one kind of processor to another; a table does not."""
-    found = timings.memory(of_11, [512])
+    found = timings.memory(of_11(), [512])
     for name, row in TIMES["bytes"].items():
         assert found[name]["512"] == pytest.approx(row["512"], rel=0.3), name
         assert [int(length) for length in row] == timings.LENGTHS
         table = 2 * 4096**2 * 4  # of two heads, 4 bytes a number
         assert (row["4096"] > table) == (name in ("by hand", "nn.MultiheadAttention"))
-
-
-@pytest.fixture(scope="module")
-def of_12():
-    return longer_runs.definitions()
 
 
 def test_every_training_is_stored_to_its_end_once_with_every_seed():
@@ -57,24 +50,24 @@ def test_every_training_is_stored_to_its_end_once_with_every_seed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("training", longer_runs.TRAININGS)
-def test_each_training_begins_as_stored(of_12, training):
+def test_each_training_begins_as_stored(training):
     seed = list(longer_runs.TRAININGS).index(training)  # each training with another one
-    begun = longer_runs.run(of_12, training, seed, steps=50)["loss"]
+    begun = longer_runs.run(of_12(), training, seed, steps=50)["loss"]
     assert begun == pytest.approx(RUNS[training, seed]["loss"][:2], abs=0.01)
 
 
 @pytest.mark.slow
-def test_a_training_ends_as_stored(of_12):
-    made, kept = longer_runs.run(of_12, "graded, 300 steps", 0), RUNS["graded, 300 steps", 0]
+def test_a_training_ends_as_stored():
+    made, kept = longer_runs.run(of_12(), "graded, 300 steps", 0), RUNS["graded, 300 steps", 0]
     assert made["shifted"] == pytest.approx(kept["shifted"], abs=0.1)
     assert made["accuracy"] == pytest.approx(kept["accuracy"], abs=0.1)
     assert made["cut"] == pytest.approx(kept["cut"], abs=0.15)
 
 
 @pytest.mark.slow
-def test_blocks_at_the_stored_offsets_are_new_copied_and_of_other_tokens_than_those_in_front(of_12):
-    for offset in of_12["OFFSETS"]:
-        ids, start = of_12["shifted_blocks"](offset)
+def test_blocks_at_the_stored_offsets_are_new_copied_and_of_other_tokens_than_those_in_front():
+    for offset in of_12()["OFFSETS"]:
+        ids, start = of_12()["shifted_blocks"](offset)
         for row, first in zip(ids.tolist(), start.tolist(), strict=True):
             front, block, again = row[:offset], row[offset:first], row[first:]
             assert block == again and len(set(front + block)) == len(front) + 8

