@@ -420,6 +420,4 @@ WRONG = [
     (lambda: neuron_view(beginless(), *bart()[1:]), "no decoder_start_token_id"),
     (lambda: require_page([huge()]), "13,107,200 numbers.*32 MB.*12,000,000.*include_layers"),
 ]
-
-
 test_what_would_be_wrong_is_refused = refusals(*[(fact, call, ERRORS, fact) for call, fact in WRONG])

@@ -131,18 +131,14 @@ FIND = """() => [...document.querySelectorAll('text')].map(text => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def page(chromium):
-    return chromium.new_page()
-
-
 @pytest.mark.browser
 @each_drawing
-def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, page):
+def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, chromium):
     """A drawing is opened at its own size."""
     _, _, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
-    page.goto(path.as_uri(), timeout=600_000)
-    texts = page.evaluate(FIND)
+    with chromium.new_page() as page:
+        page.goto(path.as_uri(), timeout=600_000)
+        texts = page.evaluate(FIND)
     for text in texts:
         left, top, right, bottom = text["box"]
         assert min(left, top, width - right, height - bottom) >= 0, f"{text['said']} leaves the canvas"

@@ -25,13 +25,9 @@ PAGES = ["index.html", "CONTRIBUTING.html", "CHANGELOG.html", "LICENSE.html", "s
 PAGES += [f"notebooks/{path.stem}.html" for path in [*course.paths(), *course.NOTEBOOKS.glob("*.md")]]
 RUN = ["06"]  # with views; the others are shown as they are committed
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not importlib.util.find_spec("sphinx_book_theme") and "COURSE_REQUIRE_SITE" not in os.environ,
-        reason="needs the packages of .ci/site.txt (`make site` installs them)",
-    ),
-]
+pytestmark = pytest.mark.browser
+if not importlib.util.find_spec("sphinx_book_theme") and "COURSE_REQUIRE_SITE" not in os.environ:
+    pytest.skip("needs the packages of .ci/site.txt (`make site` installs them)", allow_module_level=True)
 open_page = test_browser.open_page
 
 

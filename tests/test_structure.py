@@ -19,8 +19,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "notebook
 MACHINE_PATH = re.compile(r"(?<![\w.:/~<])/(?!usr/|etc/|bin/|opt/|dev/)(?:[\w.-]+/){2,}[\w.-]+|[A-Z]:\\Users")
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-
-
 read = functools.cache(course.read)
 
 

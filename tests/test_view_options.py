@@ -1,6 +1,7 @@
 """The options that all views share: what is refused, and for each what the page or its picture shows."""
 
 import inspect
+from functools import partial
 
 import pytest
 import test_browser
@@ -8,17 +9,13 @@ from test_browser import framed, ground_and_text, lines
 from view_samples import KINDS, Words, names, small_bert, weights
 
 from utils import views
-from utils.views import head_view, model_view, neuron_view, text_view
+from utils.views import head_view, model_view
 from utils.views.options import OPTIONS
 
 open_page, paper, show = test_browser.open_page, test_browser.paper, test_browser.show  # fixtures
-A, T, BERT = weights(), names(4), small_bert()
-DRAW = {
-    "head": lambda **options: head_view(A, T, **options),
-    "model": lambda **options: model_view(A, T, **options),
-    "neuron": lambda **options: neuron_view(BERT, Words(), "w5", **options),
-    "text": lambda **options: text_view(A, T, **options),
-}
+A, T = weights(), names(4)
+DRAW = {kind: partial(getattr(views, f"{kind}_view"), A, T) for kind in KINDS}
+DRAW["neuron"] = partial(views.neuron_view, small_bert(), Words(), "w5")
 # Each with what the answer says.
 REFUSED = {
     ("display_mode", "Dark"): '"auto", "light" or "dark", not \'Dark\'',
