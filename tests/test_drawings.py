@@ -19,7 +19,9 @@ each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.s
 # What CONTRIBUTING.md says: class -> its fill and its edge.
 ROLES = re.compile(r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$", re.M)
 ROLES = dict(ROLES.findall((course.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
-APART, INK, SMALLEST = 1.4, 4.5, 9  # fill to fill, text to fill, and pixels of a letter on a screen 390 wide
+APART, INK = 1.4, 4.5  # fill to fill, text to fill
+SMALLEST = 9  # pixels of a letter on a screen 390 wide
+EDGE = 11  # pixels of white around the ink, which is 1 px less wide than the boxes of its letters
 
 
 def contrast(one, other):
@@ -131,17 +133,21 @@ FIND = """() => [...document.querySelectorAll('text')].map(text => {
 })"""
 
 
+MARGINS = """() => [...document.querySelectorAll('rect ~ *')].map(ink => [ink, document.documentElement]
+  .map(part => part.getBoundingClientRect())).map(([ink, card]) => Math.min(
+    ink.left - card.left, ink.top - card.top, card.right - ink.right, card.bottom - ink.bottom))"""
+
+
 @pytest.mark.browser
 @each_drawing
 def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, chromium):
     """A drawing is opened at its own size."""
-    _, _, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
+    *_, width, _ = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     with chromium.new_page() as page:
         page.goto(path.as_uri(), timeout=600_000)
-        texts = page.evaluate(FIND)
+        texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
+    assert min(margins) >= EDGE, f"ink ends {min(margins):.1f} px from the card's edge"
     for text in texts:
-        left, top, right, bottom = text["box"]
-        assert min(left, top, width - right, height - bottom) >= 0, f"{text['said']} leaves the canvas"
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
     straight = [text for text in texts if not text["turned"]]
     for one, other in itertools.combinations(straight, 2):
