@@ -15,6 +15,7 @@ PAIRS = [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.BitAnd, ast.BitOr), (ast.
 PAIRS += [(ast.Gt, ast.GtE), (ast.Eq, ast.NotEq)]
 SWAPS = {ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult}
 SWAPS |= {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+parsed = functools.cache(lambda file: ast.parse(Path(file).read_text(encoding="utf-8")))
 LIBRARIES = {"torch", "F", "nn", "np", "math", "super"}
 
 
@@ -67,11 +68,6 @@ def run(module, steps, exercise, place, name):
             afterwards.enter_context(mock.patch.dict(table, clear=True))
         exec(compile(ast.fix_missing_locations(ast.Module(steps, [])), "<mutant>", "exec"), names)
         return names[name] if name in names else tables.RIGHT[exercise][place]
-
-
-@functools.cache
-def parsed(file):
-    return ast.parse(Path(file).read_text(encoding="utf-8"))
 
 
 def mutants(exercise, count=None):

@@ -235,23 +235,19 @@ def test_hand_worked_numbers_of_a_message():
     assert first_difference(mine, right) == ([2], "nan", "0.50"), "nan differs most, but not from nan"
 
 
-def places_to_look():
-    """Return (exercise, number, heading) of every place that a row names."""
-    for exercise, table in words.table().items():
-        for rows in [table] if exercise != "groups" else table.values():
-            yield from [(exercise, *rows["home"])] if "home" in rows else []
-            yield from [(exercise, *row.look) for row in words.rows(rows).values() if row.look]
-
-
 def test_places_to_look_are_cells_of_the_notebooks():
     cells = {path.name: {cell.id: cell.source for cell in course.read(path).cells} for path in course.paths()}
-    for exercise, number, heading in places_to_look():
-        address = words.address_of(number, heading)
-        assert address, f"{exercise}: notebook {number} has no “{heading}”"
-        name, cell = address.split("#cell-id=")
-        assert f"# {heading}\n" in cells[name][cell] + "\n" and name.startswith(number)
-        home = words.table()[exercise].get("home", ["99"])
-        assert number <= home[0], f"{exercise}: “{heading}” stands in a later notebook"
+    for exercise, table in words.table().items():
+        for rows in [table] if exercise != "groups" else table.values():
+            home = [rows["home"]] if "home" in rows else []
+            for number, heading in home + [row.look for row in words.rows(rows).values() if row.look]:
+                address = words.address_of(number, heading)
+                assert address, f"{exercise}: notebook {number} has no “{heading}”"
+                name, cell = address.split("#cell-id=")
+                assert f"# {heading}\n" in cells[name][cell] + "\n" and name.startswith(number)
+                assert number <= table.get("home", ["99"])[0], (
+                    f"{exercise}: “{heading}” stands in a later notebook"
+                )
 
 
 def test_link_leads_to_the_cell_where_there_is_one(monkeypatch):

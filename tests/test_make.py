@@ -28,8 +28,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 def make(*arguments, cwd=ROOT, **variables):
     # Without the flags of the make that may be running these tests.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    env = inherited | variables
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | variables
     return subprocess.run(["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True)
 
 

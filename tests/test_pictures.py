@@ -21,13 +21,9 @@ from utils.views.strokes import draw_cells, draw_fan
 BLUE, ORANGE = "#0060cc", "#cc8400"  # the first two of the twelve inks
 
 
-def rgb(colour):
-    return np.array(ImageColor.getrgb(colour)) / 255
-
-
 def over_white(colour, opacity):
     """The colour (0 to 255) that a reader sees of something so opaque on white."""
-    return 255 * (opacity * rgb(colour) + 1 - opacity)
+    return opacity * np.array(ImageColor.getrgb(colour)) + 255 * (1 - opacity)
 
 
 def image(view):
