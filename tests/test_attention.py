@@ -255,7 +255,6 @@ def test_fused_attention_is_the_kernel_of_pytorch(monkeypatch):
 
 
 zeros, ones = torch.zeros, torch.ones
-INF = float("inf")
 IDS = torch.tensor([[101, 2051, 102]])
 
 
@@ -278,7 +277,7 @@ test_refused = refusals(
     ("devices", lambda: attend(zeros(4, 8), zeros(5, 8), zeros(5, 8).to("meta")), ValueError, "meta"),
     ("mask, tokenizer's", lambda: masked(ones(3, 5).long(), 3, 2), ValueError, "(3, 2, 4, 5)"),
     ("mask, an axis too many", lambda: masked(ones(1, 4, 5)), ValueError, "(1, 4, 5)"),
-    ("mask, additive", lambda: masked(torch.tensor([0, 0, 0, -INF, 0])), ValueError, "from -inf to 0"),
+    ("mask, additive", lambda: masked(torch.tensor([0, 0, 0, -torch.inf, 0])), ValueError, "from -inf to 0"),
     ("mask, additive, no pads", lambda: masked(zeros(4, 5)), ValueError, "mask.bool()"),
     ("mask, inverted", lambda: masked(1 - ones(4, 5).tril(1)), ValueError, "float32"),
     ("mask, NaN", lambda: masked(torch.full((4, 5), float("nan"))), ValueError, "nan"),

@@ -334,9 +334,6 @@ def test_of_the_courses_own_llama_the_weights_that_it_returns_are_named():
     assert neuron_view(to_llama(model).model, **by_hand)
 
 
-# --- large models
-
-
 @pytest.mark.slow
 def test_numbers_drawn_of_the_model_that_writes_are_its_own():
     """SmolLM2's weights: 30 layers of 9 heads that share 3 key heads."""

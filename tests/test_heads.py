@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from refused import refusals
 from transformers import BertConfig, BertModel
+from view_samples import load
 
 from utils import heads as room
 from utils.heads import DIRECTIONS, Links, measure_links, score_links, score_pronouns, without_heads
@@ -303,12 +305,8 @@ REFUSED = [
     ("one pair", lambda t, m: remove(m, (2, 0)), TypeError, r"\(2, 0\).*\[\(2, 0\)\]"),
     ("heads in an iterator", lambda t, m: remove(m, iter([(2, 0)])), TypeError, "list of pairs"),
 ]
-
-
-@pytest.mark.parametrize("what, wrong, error, fact", REFUSED)
-def test_what_does_not_fit_is_refused(bert, what, wrong, error, fact):
-    with pytest.raises(error, match=fact):
-        wrong(*bert)
+OF_BERT = [(what, lambda wrong=wrong: wrong(*load()), *said) for what, wrong, *said in REFUSED]
+test_what_does_not_fit_is_refused = refusals(*OF_BERT)
 
 
 def test_interval_of_a_difference_is_paired():

@@ -23,6 +23,9 @@ from utils.gguf import make_tokenizer, packaged_file, read_gguf
 from utils.llama import Llama, from_llama, generate, load_writer, to_llama
 from utils.probes import PROSE
 
+MISTRAL = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
+MISTRAL = MistralConfig(vocab_size=9, intermediate_size=8, **MISTRAL)
+
 
 def new_llama(dtype=torch.float64, seed=0, **changes):
     """A `LlamaForCausalLM` with weights that are far from their small starting values."""
@@ -117,10 +120,8 @@ def test_what_differs_is_refused_by_name():
     for name, value in {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"}.items():
         with pytest.raises(ValueError, match=f"{name} of the config is {value!r}"):
             from_llama(new_llama(**{name: value}))
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
-    other = MistralForCausalLM(MistralConfig(vocab_size=9, intermediate_size=8, **sizes))
     with pytest.raises(TypeError, match="of the type mistral, but the course writes with a LlamaForCausalLM"):
-        from_llama(other)
+        from_llama(MistralForCausalLM(MISTRAL))
     with pytest.raises(ValueError, match=r"BertConfig\) lacks num_key_value_heads, head_dim, rms_norm_eps"):
         Llama(BertConfig())
     with pytest.raises(ValueError, match="4 query heads cannot share 3 key heads evenly"):
@@ -154,12 +155,11 @@ print(json.dumps(found))
 def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
     theirs = new_llama(torch.float32)
     rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
-    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
     models = {
         "HuggingFaceTB/SmolLM2-360M": theirs,
         "some/scaled": new_llama(rope_parameters=rope),
         "some/biased": new_llama(attention_bias=True),
-        "some/other": MistralForCausalLM(MistralConfig(vocab_size=9, intermediate_size=8, **sizes)),
+        "some/other": MistralForCausalLM(MISTRAL),
         "some/lacking": new_llama(torch.float32),
     }
     tokenizer = make_tokenizer(read_gguf(packaged_file())[0])
@@ -189,8 +189,7 @@ def test_course_writer_takes_another_model_from_the_hub_or_a_folder(tmp_path):
         empty: "No folder of this name holds a config.json",
     }.items():
         expected = f"{re.escape(name)} cannot be .*{said}.*\\. Choose another, or unset COURSE_WRITER.*"
-        expected = f"CheckpointError: {expected}"
-        assert re.fullmatch(expected, found[name]), found[name]
+        assert re.fullmatch(f"CheckpointError: {expected}", found[name]), found[name]
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ TOKENS = ["[CLS]", "the", "cat", "saw", "the", "dog", ".", "[SEP]", "cat", "slee
 A, B = (1, 2, 3, 4, 5), (8, 9)  # the words of the two sentences
 START, COUNT = 8, len(TOKENS)
 
-# Each pattern, and its targets (query, key) among these tokens, by hand. A new pattern needs a row here, and
-# no more.
+# Each pattern, and its targets (query, key) among these tokens, by hand. A new pattern needs a row, no more.
 EXPECTED = {
     "delimiter": {(query, key) for query in range(COUNT) for key in (0, 7, 11)},
     "next": {(i, i + 1) for i in range(COUNT - 1)},
