@@ -945,10 +945,8 @@ def test_a_frame_has_a_title_and_what_can_be_pressed_has_a_name(surface, views, 
     live = surface("live")
     element = live.locator("iframe").nth(PLACES.index(("light", kind)))
     assert element.get_attribute("title") == str(views["light", kind])
-    frame, named = (
-        frame_of(live, "light", kind),
-        "one => [one.ariaLabel, one.role, one.labels?.[0]?.innerText]",
-    )
+    frame = frame_of(live, "light", kind)
+    named = "one => [one.ariaLabel, one.role, one.labels?.[0]?.innerText]"
     assert frame.eval_on_selector_all("select", f"all => all.map({named}).every(([, , said]) => said)")
     called = f"all => all.map({named}).every(([label, role]) => label && /^(button|img)$/.test(role))"
     assert frame.eval_on_selector_all("[tabindex]", called)

@@ -73,9 +73,8 @@ def test_rows_can_be_read(exercise):
         said, _ = words.said_of(exercise, name)
         assert said, f"{name} has no words"
         shown = row.edits or name in CHECKS[exercise].signs or any(name in group for group in groups)
-        assert shown or words.is_symptom(name) or is_raised(name), (
-            f"{name} has words, and nothing shows it: give it edits or a sign, or drop the row"
-        )
+        shown = shown or words.is_symptom(name) or is_raised(name)
+        assert shown, f"{name} has words, and nothing shows it: give it edits or a sign, or drop the row"
     for row in (row for table in (own, *groups) for row in table.values()):
         assert all(len(edit) <= 110 for edit in row.edits), f"over 110 columns: {max(row.edits, key=len)}"
 
@@ -245,9 +244,7 @@ def test_places_to_look_are_cells_of_the_notebooks():
                 assert address, f"{exercise}: notebook {number} has no “{heading}”"
                 name, cell = address.split("#cell-id=")
                 assert f"# {heading}\n" in cells[name][cell] + "\n" and name.startswith(number)
-                assert number <= table.get("home", ["99"])[0], (
-                    f"{exercise}: “{heading}” stands in a later notebook"
-                )
+                assert number <= table.get("home", ["99"])[0], f"{exercise}: “{heading}” comes later"
 
 
 def test_link_leads_to_the_cell_where_there_is_one(monkeypatch):

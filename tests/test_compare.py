@@ -1,7 +1,5 @@
 """The compare room: a mistake in a twin of BERT is named where it is made, and nothing else is."""
 
-import math
-
 import pytest
 import torch
 from refused import refusals
@@ -60,7 +58,7 @@ MISTAKES_IN_A_TWIN = [
     ("layer 5 attention weights", lambda twin: setattr(twin.layers[5], "norm_first", True)),
     ("layer 2 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, +1e-9)),
     ("layer 2 feed-forward output", lambda twin: put_bias(twin.layers[2].feed_forward.contract, -1e-9)),
-    ("layer 2 after the first norm", lambda twin: put_bias(twin.layers[2].attention_norm, math.nan)),
+    ("layer 2 after the first norm", lambda twin: put_bias(twin.layers[2].attention_norm, torch.nan)),
     ("layer 0 output", lambda twin: put_bias(twin.layers[0].feed_forward_norm, 1e-9)),
 ]
 
@@ -111,7 +109,7 @@ def test_float32_has_a_tolerance_of_its_own_and_another_may_be_given(model, twin
 def test_another_width_is_an_infinite_difference(model):
     narrow = Encoder.from_bert(new_bert(hidden_size=8, num_hidden_layers=6))
     table, first, _ = compare_with_bert(narrow, model, INPUTS)
-    assert first == "embeddings" and table["largest difference"]["embeddings"] == math.inf
+    assert first == "embeddings" and table["largest difference"]["embeddings"] == torch.inf
 
 
 def compared(model, source=None):

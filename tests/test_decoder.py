@@ -1,6 +1,5 @@
 """The decoder room: layers against PyTorch's, what may be seen, the decoding and its cache, the refusals."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -153,7 +152,7 @@ def test_behind_the_end_are_pads_and_decoding_stops_when_all_have_ended(use_cach
 
 def test_decoding_stops_at_the_last_position():
     model = model_of(max_position_embeddings=11)
-    model.to_vocabulary.bias.data[END] = -math.inf
+    model.to_vocabulary.bias.data[END] = -torch.inf
     for use_cache in (True, False):
         assert greedy_decode(model, random_ids(2, 4), use_cache=use_cache).target_ids.shape == (2, 12)
     assert greedy_decode(model, random_ids(2, 4), max_new_tokens=3).target_ids.shape == (2, 4)

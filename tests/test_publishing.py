@@ -5,7 +5,6 @@ import importlib.metadata
 import re
 import urllib.parse
 import warnings
-from pathlib import Path
 
 import pytest
 import yaml
@@ -19,7 +18,7 @@ def text_of(name):
 
 
 def installed(package, path):
-    return Path(importlib.metadata.distribution(package).locate_file(path)).read_text(encoding="utf-8")
+    return importlib.metadata.distribution(package).locate_file(path).read_text(encoding="utf-8")
 
 
 def test_work_of_others_is_named_with_its_version_holder_and_licence():
