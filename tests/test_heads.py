@@ -29,11 +29,6 @@ A_DOG = sentence("a dog", [1, -1], "det root")
 SHE = sentence("Anna told Tom she won", [1, -1, 1, 4, 1], None, "PROPN VERB PROPN PRON VERB", she=0)
 
 
-@pytest.fixture(scope="module")
-def some_sentences():
-    return read_treebank(TREEBANK)[::4]
-
-
 def right_guesses(tokenizer, model, sentence):
     """Which heads find the head of each word, as products of matrices: (words, directions, layers, heads)."""
     entry = tokenizer(sentence.words, is_split_into_words=True, return_tensors="pt")
@@ -91,9 +86,10 @@ class Puppet:
         return SimpleNamespace(attentions=tuple(weights / weights.sum(dim=-1, keepdim=True)))
 
 
-def test_heads_that_follow_a_relation_are_found_by_name(bert, some_sentences):
+def test_heads_that_follow_a_relation_are_found_by_name(bert):
+    sentences = read_treebank(TREEBANK)[::4]
     follow = [(1, 2, DEPENDENT, "obj"), (0, 1, HEAD, "nsubj")]
-    table = room.score_heads(Puppet(bert[0], some_sentences, follow), bert[0], some_sentences)
+    table = room.score_heads(Puppet(bert[0], sentences, follow), bert[0], sentences)
     best = table.drop_duplicates("relation").set_index("relation")
     names = best[["best", "layer", "head", "direction"]]
     assert names.loc["obj"].tolist() == ["L1H2", 1, 2, "dependent to head"]

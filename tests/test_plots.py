@@ -16,32 +16,27 @@ import course
 from utils.plots import MOST_TOKENS, attention_table, grid_of_axes, live, plot_attention, plot_tables
 
 matplotlib.use("agg")
+WEIGHTS = torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)
 TOKENS = ["the", "cat", "saw", "the", "dog"]
 
 
-@pytest.fixture
-def attn_weights():
-    torch.manual_seed(0)
-    return torch.softmax(torch.randn(5, 5, dtype=torch.float64), dim=-1)
-
-
-def test_table_shows_queries_as_rows_and_keys_as_columns_with_three_decimals(attn_weights):
-    table = attention_table(attn_weights, TOKENS)
+def test_table_shows_queries_as_rows_and_keys_as_columns_with_three_decimals():
+    table = attention_table(WEIGHTS, TOKENS)
     assert (table.index.name, table.columns.name) == ("query", "key")
     assert list(table.index) == list(table.columns) == TOKENS
-    assert table.to_numpy().tolist() == attn_weights.tolist()
+    assert table.to_numpy().tolist() == WEIGHTS.tolist()
     assert type(table.sum(axis=1)) is pd.Series and type(table * 2) is pd.DataFrame
     rows = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row) for row in table._repr_html_().split("<tr>")]
     assert rows[:2] == [[], ["query \\ key", *TOKENS]]
-    for token, row, expected in zip(TOKENS, rows[2:], attn_weights.tolist(), strict=True):
+    for token, row, expected in zip(TOKENS, rows[2:], WEIGHTS.tolist(), strict=True):
         assert row == [token, *(f"{weight:.3f}" for weight in expected)]
         assert f"{expected[0]:.3f}" in repr(table)
 
 
-def test_html_is_stable_without_markup_of_tokens_and_the_largest_weight_is_the_darkest(attn_weights):
+def test_html_is_stable_without_markup_of_tokens_and_the_largest_weight_is_the_darkest():
     wild = ["<script>alert(1)</script>", "&amp;", '"', "$x$", "the"]
-    html = attention_table(attn_weights, wild)._repr_html_()
-    assert html == attention_table(attn_weights, wild)._repr_html_()
+    html = attention_table(WEIGHTS, wild)._repr_html_()
+    assert html == attention_table(WEIGHTS, wild)._repr_html_()
     assert "<script" not in html and "&lt;script&gt;" in html and "&amp;amp;" in html
     html = attention_table(torch.tensor([[0.9, 0.1], [0.5, 0.5]]), ["a", "b"])._repr_html_()
     light_of = [sum(map(int, rgb)) for rgb in re.findall(r"rgb\((\d+),(\d+),(\d+)\)", html)]
@@ -65,9 +60,9 @@ def labels(ax):
     return [[label.get_text() for label in each] for each in (ax.get_yticklabels(), ax.get_xticklabels())]
 
 
-def test_heat_map_shows_the_weights_with_labelled_axes(attn_weights):
-    ax = plot_attention(attn_weights, TOKENS, title="L0H0")
-    assert torch.equal(torch.tensor(ax.images[0].get_array().data), attn_weights)
+def test_heat_map_shows_the_weights_with_labelled_axes():
+    ax = plot_attention(WEIGHTS, TOKENS, title="L0H0")
+    assert torch.equal(torch.tensor(ax.images[0].get_array().data), WEIGHTS)
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "L0H0")
     assert labels(ax) == [TOKENS, TOKENS] and ax.images[0].get_clim() == (0, 1)
     weights, keys = torch.softmax(torch.zeros(2, 30), dim=-1), [str(number) for number in range(30)]

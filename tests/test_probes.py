@@ -8,7 +8,6 @@ import torch
 from refused import refusals
 from test_llama import new_llama
 from tiny_models import close
-from torch.nn import functional as F
 
 from utils import probes
 from utils.gguf import make_tokenizer, packaged_file, read_gguf
@@ -48,7 +47,7 @@ def test_prompts_are_counterbalanced_and_know_their_places(tokenizer):
 
 def test_losses_and_runs_in_two_parts_are_those_of_the_model():
     whole = MODEL(IDS)
-    expected = F.cross_entropy(whole.logits[:, :-1].mT, IDS[:, 1:], reduction="none")
+    expected = torch.nn.functional.cross_entropy(whole.logits[:, :-1].mT, IDS[:, 1:], reduction="none")
     assert torch.allclose(probes.losses(MODEL, IDS), expected)
     seen = probes.watched(MODEL, IDS)
     assert torch.allclose(probes.losses(MODEL, IDS, 3, seen.hidden_states[-1]), expected[:, 3:])

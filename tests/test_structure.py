@@ -272,21 +272,19 @@ def test_notebooks_and_rooms_stay_short():
     within("Lines of a file of `utils`", lines)
 
 
-CHECKS, ATTEMPTS, TESTS, OWN = UTILS / "checks", ROOT / "tests/attempts", ROOT / "tests", ROOT / ".ci"
-WORDED = [*CHECKS.rglob("*.py"), *CHECKS.rglob("*.toml")]
-HOUSE = {  # a limit: the files that it counts, and whether each exercise has this much
-    "Lines of `utils/checks` an exercise": ([*CHECKS.rglob("*.py")], True),
-    "Lines of `utils/checks` an exercise, with their words": (WORDED, True),
-    "Lines of `tests/attempts` an exercise": ([*ATTEMPTS.rglob("*.py")], True),
-    "Lines of the tests of the rooms": ([*TESTS.glob("*.py")], False),
-    "Lines of `.ci`": ([*OWN.glob("*.py"), *(OWN / "site").glob("*.py")], False),
+HOUSE = {  # a limit: the files that it counts
+    "Lines of `utils/checks` an exercise": "utils/checks/**/*.py",
+    "Lines of `utils/checks` an exercise, with their words": "utils/checks/**/*.py utils/checks/**/*.toml",
+    "Lines of `tests/attempts` an exercise": "tests/attempts/**/*.py",
+    "Lines of the tests of the rooms": "tests/*.py",
+    "Lines of `.ci`": ".ci/*.py .ci/site/*.py",
 }
 
 
 @pytest.mark.parametrize("limit", HOUSE)
 def test_the_house_stays_smaller_than_the_course(limit):
-    files, for_each = HOUSE[limit]
-    exercises = sum(len(course.exercises(cells(path))) for path in NOTEBOOKS) if for_each else 1
+    files = [file for pattern in HOUSE[limit].split() for file in ROOT.glob(pattern)]
+    exercises = sum(len(course.exercises(cells(path))) for path in NOTEBOOKS) if "an exercise" in limit else 1
     largest = max(files, key=lines_of).relative_to(ROOT)
     within(limit, {f"{len(files)} files, the largest {largest}": lines_of(*files) / exercises})
 
