@@ -853,7 +853,7 @@ def test_numbered_squares_can_be_read_wrap_and_all_is_within_the_page(show, widt
     for colours in pressed:
         levels = [[int(level) / 255 for level in re.findall(r"\d+", colour)[:3]] for colour in colours]
         lights = view_samples.luminance(np.array(levels)) + 0.05
-        assert max(lights) / min(lights) >= 3
+        assert max(lights) / min(lights) >= 4.5
 
 
 @pytest.mark.parametrize("view, part, least", [(head_view, "#vis svg", 850), (model_view, "#columns", 500)])

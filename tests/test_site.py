@@ -130,8 +130,14 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     assert "it, token 11, attends most to class 0.92" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
-    drawn = test_browser.stroked(frame, attentions[3][0].shape, test_browser.COLOURS, canvas=1)
-    assert (drawn[1, 11] - attentions[3][0, 1, 11]).abs().max() < 0.005
+    frame.hover("#right text >> text=friend")
+    assert "friend, token 2, gets most from" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    frame.hover("#said")  # "it" again; special tokens are hidden
+    frame.wait_for_function("document.querySelector('#left .now')?.textContent === 'it'")
+    expected = attentions[3][0, :, 1:-1, 1:-1]
+    drawn = test_browser.stroked(frame, expected.shape, test_browser.COLOURS, canvas=1)
+    assert (drawn[1, 10] - expected[1, 10]).abs().max() < 0.005
+    assert set(frame.locator("#digits text").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
     assert drawn[0].max() == drawn[2:].max() == 0 and front.errors == []
 
 

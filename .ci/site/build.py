@@ -41,12 +41,22 @@ live_views()
 del live_views
 """
 
-# In place of README's picture: the way in, and the view that the picture shows, with "it" chosen at first.
+# In place of README's picture: the way in, and a live view. Where no word is pointed at, it shows "it".
 # Its menus and heads would push "it" off the first screen: the page of notebook 06 has them.
 FRONT = (HERE / "front.md").read_text(encoding="utf-8")
-CHOSEN = """<style>#menus, #heads { display: none !important }</style>
-<script>new MutationObserver(() => [...document.querySelectorAll("#left g")]
-.find((row) => row.textContent === "it").onmouseover()).observe(byId("vis"), {childList: true})</script>"""
+SHOWS_IT = """<style>
+#menus, #heads, #note { display: none !important }
+#said { font-size: 15px; line-height: 20px }
+</style>
+<script>
+const showIt = () => {
+  if (!document.querySelector(".now")) find("#left g").find((row) => row.textContent === "it")?.onmouseover();
+  find("#digits text").forEach((one) => one.textContent === "0.00" && one.remove());
+};
+new MutationObserver(showIt).observe(byId("vis"), {childList: true, subtree: true});
+byId("hide").click(); // special tokens
+showIt();
+</script>"""
 
 
 def linked(text: str, folder: Path) -> str:
@@ -109,9 +119,9 @@ def stage(folder: Path, chosen: list[str]) -> None:
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "pronoun-view")
     if view := cell.outputs[0].data.get("text/html"):
-        chosen = view.replace("'></iframe>", CHOSEN + "'></iframe>")
-        (folder / "view.html").write_text(f'<div class="front">{chosen}</div>', encoding="utf-8")
-        shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n(.+for the model\.).*"
+        view = view.replace('"line":2', '"line":5').replace("'></iframe>", SHOWS_IT + "'></iframe>")
+        (folder / "view.html").write_text(view, encoding="utf-8")
+        shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n.*"
         pages[course.README] = re.sub(shown, FRONT, pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()

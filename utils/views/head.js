@@ -131,6 +131,7 @@ function markSquares() {
   find("#heads button").forEach((button, head) => {
     button.setAttribute("aria-pressed", shown[head]);
     button.style.setProperty("--colour", headColour(head));
+    button.style.setProperty("--on", head === MEAN ? "var(--ground)" : view.inks[head % view.inks.length]);
   });
 }
 // Faint lines of two heads may look alike: the status line names the head of the line under the pointer, and its square

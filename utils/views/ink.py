@@ -18,6 +18,7 @@ COLOURS = (
     "#9c3c9c",  # plum
     "#e400fc",  # magenta
 )
+INKS = tuple({"b": "black", "w": "white"}[ink] for ink in "wbbwwwbwbbwb")  # of text on them
 LINE = 2  # the width of a line, in pixels of the page
 FAINTEST = 1 / 512  # what is less opaque is not drawn: a canvas would not show it
 

@@ -108,7 +108,7 @@ def make_page(kind, title, menus, data):
         names = {place: choice["name"] for place, choice in enumerate(data["attention"])}
         menus = menu("filter", "Attention", names) + menus
     data |= {"colours": ink.COLOURS, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
-    data |= {"line": ink.LINE, "faintest": ink.FAINTEST}
+    data |= {"line": ink.LINE, "faintest": ink.FAINTEST, "inks": ink.INKS}
     if kind == "neuron":
         data["script"] = _neuron_script()
     parts = {

@@ -8,7 +8,7 @@ from math import ceil, log2, tanh
 
 import numpy as np
 
-from .ink import LINE, colour, opacity, opening_strength
+from .ink import INKS, LINE, colour, opacity, opening_strength
 from .panels import choose, most_tokens
 from .sheets import Box, Cells, Fan, Grid, Sheet, Text
 
@@ -58,7 +58,7 @@ def _draw_squares(count, heads, width):
         shapes.append(Box(x, y, SQUARE, SQUARE - 2, colour(head)))
         if head not in heads:
             shapes.append(Box(x + 2, y + 2, SQUARE - 4, SQUARE - 6, "white"))
-        style = {"colour": "white", "style": "bold"} if head in heads else {}
+        style = {"colour": INKS[head % len(INKS)], "style": "bold"} if head in heads else {}
         shapes.append(Text(x + SQUARE / 2, y + 15, str(head), 12, "center", **style))
     return shapes, 24 + (SQUARE + GAP) * -(-count // in_a_row) + 4
 
