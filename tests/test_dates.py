@@ -1,6 +1,7 @@
 """The dates room: what the dates mean, text and ids, each training step, the refusals."""
 
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -105,26 +106,21 @@ def test_each_step_goes_by_the_gradient_of_its_own_batch_cut_to_length_one():
         for weight, gradient in zip(model.parameters(), gradients, strict=True):
             torch.testing.assert_close(weight.grad, gradient / norms[-1].clamp(min=1), atol=1e-6, rtol=1e-4)
 
-    hook = register_optimizer_step_pre_hook(compare)
-    try:
+    with register_optimizer_step_pre_hook(compare):
         train(model, pairs, steps=3, batch_size=4)
-    finally:
-        hook.remove()
     assert len(norms) == 3 and norms[0] > 1
 
 
-def test_training_takes_one_thread_and_gives_the_others_back(recwarn):
-    before, seen, model = torch.get_num_threads(), [], small_model()
+def test_training_takes_one_thread_and_gives_the_others_back(recwarn, request):
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    seen, model = [], small_model()
     model.register_forward_hook(lambda module, args, output: seen.append(torch.get_num_threads()))
-    try:
-        torch.set_num_threads(2)
-        train(model, make_dates(5, seed=0), steps=1, batch_size=2)
-        assert seen == [1] and torch.get_num_threads() == 2
-        with pytest.raises(ValueError):
-            train(model, [])
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(2)
+    train(model, make_dates(5, seed=0), steps=1, batch_size=2)
+    assert seen == [1] and torch.get_num_threads() == 2
+    with pytest.raises(ValueError):
+        train(model, [])
+    assert torch.get_num_threads() == 2
     assert not recwarn.list, "a single step is a training"
 
 

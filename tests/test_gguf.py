@@ -80,14 +80,9 @@ def small_file(kind=0, version=3, numbers=64):
     return head.ljust(-(-len(head) // 32) * 32, b"\0") + np.arange(numbers, dtype="<f4").tobytes()
 
 
-def written(folder, content):
-    path = folder / "model.gguf"
-    path.write_bytes(content)
-    return path
-
-
 def test_a_small_file(tmp_path):
-    fields, tensors = read_gguf(written(tmp_path, small_file()))
+    (path := tmp_path / "model.gguf").write_bytes(small_file())
+    fields, tensors = read_gguf(path)
     assert fields == {"size": 1.5} and torch.equal(tensors["w"], torch.arange(64.0).view(2, 32))
 
 
@@ -102,8 +97,9 @@ BAD = [
 
 @pytest.mark.parametrize("content, said", BAD)
 def test_bad_files_are_refused_in_plain_words(tmp_path, content, said):
+    (path := tmp_path / "model.gguf").write_bytes(content)
     with pytest.raises(CheckpointError, match=said) as refused:
-        read_gguf(written(tmp_path, content))
+        read_gguf(path)
     assert str(tmp_path) not in str(refused.value) and refused.value._render_traceback_()
 
 
