@@ -200,10 +200,8 @@ def test_images_are_all_used_and_legible_alone():
 
 
 def test_drawings_of_a_model_that_writes_show_what_cells_print():
-    views, writer = (
-        "".join(text_of(output) for cell in cells(NOTEBOOKS[number - 1], "code") for output in cell.outputs)
-        for number in (6, 13)
-    )
+    code = [cells(NOTEBOOKS[number - 1], "code") for number in (6, 13)]
+    views, writer = ("".join(text_of(output) for cell in each for output in cell.outputs) for each in code)
     first, own = (
         re.findall(r"<text.*?>(.+)</text>", (ROOT / "images" / name).read_text(encoding="utf-8"))
         for name in ("reads-and-writes.svg", "writer-writes.svg")
@@ -213,9 +211,8 @@ def test_drawings_of_a_model_that_writes_show_what_cells_print():
     assert len(numbers) == 8 and len(sentences) == 3 and all(one in writer for one in numbers + sentences)
     looks = re.findall(r"(?:it -> class|she -> friend) \['L3H1: ([\d.]+)", views)
     looks += re.findall(r"L23H4 gives ([\d.]+)", writer)
-    odds = re.search(
-        r"^1\.0 ' Paris' ([\d.]+) ' the' ([\d.]+) ' London' ([\d.]+)", writer, re.MULTILINE
-    ).groups()
+    odds = r"^1\.0 ' Paris' ([\d.]+) ' the' ([\d.]+) ' London' ([\d.]+)"
+    odds = re.search(odds, writer, re.MULTILINE).groups()
     alt = re.search(r"!\[(.+)\]\(images/reads-and-writes.svg\)", PAGES[0].read_text(encoding="utf-8"))[1]
     told = re.findall(r"0\.\d+", alt)
     assert [*map(float, told)] == pytest.approx([*map(float, [*looks, *odds])], abs=0.0051)
