@@ -238,10 +238,8 @@ def test_scores_and_softmax_are_shown_in_digits_and_as_bertvizs_shades(by_hand):
     weights = torch.softmax(scores, dim=0).tolist()
     squares = [box.opacity for box in shapes(view, Box) if box.width == box.height == 22]
     assert squares == pytest.approx(torch.tanh(scores.abs() / 4).tolist(), abs=1e-5)
-    rows = {}
-    for text in shapes(view, Text):
-        rows.setdefault((text.y - 42) // 26, []).append((text.x, text.text))
-    rows = [[text for _, text in sorted(rows[row])] for row in range(5)]
+    texts = sorted(((text.y - 42) // 26, text.x, text.text) for text in shapes(view, Text))
+    rows = [[text for row_of, _, text in texts if row_of == row] for row in range(5)]
     words = ("w0", "w5", "w6", "w7", "w1")
     for row, word, score, weight in zip(rows, words, scores.tolist(), weights, strict=True):
         assert row == [word, f"{score:.2f}", f"{weight:.3f}", word]
