@@ -231,7 +231,7 @@ def table() -> str:
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
         minutes = f"{of['reading']} + {of['exercises']}"
-        rows.append(f"| {path.name[:2]} | {link} | {minutes} [Colab]({colab(path)}) |")
+        rows.append(f"| {path.name[:2]} | {link} | {minutes}&nbsp;[Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
     told = f"Minutes are for reading + exercises, together about {whole:.0f} hours. A short way, "

@@ -732,6 +732,20 @@ def test_of_a_token_the_lines_of_all_heads_are_drawn_as_one(show):
         assert (found - ink / cover).abs().max() < 3
 
 
+@pytest.mark.parametrize("act", ["hover", "dblclick"])
+def test_nothing_is_left_of_what_was_drawn_before(show, act):
+    """However faint its last line was. By pixels: NOTE_LINES takes a faint ground for a whole one."""
+    page = show(head_view(PIECED, PIECES, heads=[0]))
+    pixels = "all => all.map(one => one.style.visibility === 'hidden' || one.toDataURL())"
+
+    def drawn(index):
+        getattr(page.locator({"hover": "#left > g", "dblclick": "#heads button"}[act]).nth(index), act)()
+        return page.eval_on_selector_all("#vis canvas", pixels)
+
+    first = drawn(1)
+    assert drawn(2) != first == drawn(1)
+
+
 def test_a_click_keeps_a_token_and_escape_lets_go(show):
     page = show(head_view(PIECED, PIECES, heads=[0]))
     token(page, "left", 3).click()

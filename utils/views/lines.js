@@ -13,6 +13,7 @@ function addCanvas(parent, width, height) {
 }
 // A canvas keeps its colours in 255 steps. On the ground faint lines stay truer in them than on nothing.
 function clear(ink) {
+  ink.globalAlpha = 1; // the last line may have been faint
   ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
   ink.fillRect(-99, 0, 1e5, 1e5);
 }
