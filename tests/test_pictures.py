@@ -268,10 +268,7 @@ def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weig
         assert down.height == pytest.approx(max(0, ends[1] - ends[0] - 2))
 
 
-# --- the text view
-
-
-def test_text_is_shaded_by_the_weights_of_the_chosen_token():
+def test_text_view_is_shaded_by_the_weights_of_the_chosen_token():
     attention, tokens, told = written()
     view = text_view(attention, tokens, 4, layer=1, head=2, token=6, **told)
     boxes = [box for box in shapes(view, Box) if box.colour == BLUE]
