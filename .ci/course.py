@@ -230,7 +230,7 @@ def table() -> str:
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
-        minutes = f"{of['reading']} + {of['exercises']}"
+        minutes = f"{of['reading']}&nbsp;+&nbsp;{of['exercises']}"
         rows.append(f"| {path.name[:2]} | {link} | {minutes}&nbsp;[Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)

@@ -139,7 +139,7 @@ def view_of(page, title=None, number=0):
     element.scroll_into_view_if_needed()
     frame = element.element_handle().content_frame()
     frame.wait_for_selector("html.drawn")
-    unseen = "[...document.querySelectorAll('#vis canvas')].some(one => !one.lines)"
+    unseen = "document.querySelector('#vis canvas')?.lines === undefined"
     frame.evaluate(f"{unseen} && dispatchEvent(new Event('ground'))")  # NOTE_LINES came late
     return frame
 

@@ -21,7 +21,7 @@ ROLES = re.compile(r"^\| `\.(\w+)` \| .*\| `(fill: #\w{6}; stroke: #\w{6};)` \|$
 ROLES = dict(ROLES.findall((course.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 APART, INK = 1.4, 4.5  # fill to fill, text to fill
 SMALLEST = 9  # pixels of a letter on a screen 390 wide
-EDGE = 11  # pixels of white around the ink, which is 1 px less wide than the boxes of its letters
+EDGE = 12  # pixels of white around the ink, which is 1 px less wide than the boxes of its letters
 
 
 def contrast(one, other):

@@ -54,6 +54,7 @@ const showIt = () => {
   find("#digits text").forEach((one) => one.textContent === "0.00" && one.remove());
 };
 new MutationObserver(showIt).observe(byId("vis"), {childList: true, subtree: true});
+view.line = 5;
 byId("hide").click(); // special tokens
 showIt();
 </script>"""
@@ -119,7 +120,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "pronoun-view")
     if view := cell.outputs[0].data.get("text/html"):
-        view = view.replace('"line":2', '"line":5').replace("'></iframe>", SHOWS_IT + "'></iframe>")
+        view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
         (folder / "view.html").write_text(view, encoding="utf-8")
         shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n.*"
         pages[course.README] = re.sub(shown, FRONT, pages[course.README])

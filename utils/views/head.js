@@ -46,10 +46,11 @@ function drawAll() {
 
 // --- the token that is pointed at
 
+const showOnly = (which) => [ink, inkOfOne].forEach((one) => (one.canvas.style.visibility = one === which ? "visible" : "hidden"));
 function paint(ends, side, index) {
   const on = heads();
   const weightsAt = ([row, column]) => on.map((head) => weights[head][row * right.length + column]);
-  [ink, inkOfOne].forEach((one) => (one.canvas.style.visibility = one === ink ? "hidden" : "visible"));
+  showOnly(inkOfOne);
   clear(inkOfOne);
   ends.forEach((end) => drawTogether(on, weightsAt(end), end));
   const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
@@ -91,7 +92,7 @@ function drawGathered(side, index, mean) {
   box.style.left = `${side ? place.right - 12 - box.offsetWidth : place.left + 12}px`;
 }
 function rest() {
-  [ink, inkOfOne].forEach((one) => (one.canvas.style.visibility = one === ink ? "visible" : "hidden"));
+  showOnly(ink);
   find(".boxes, #gathered").forEach((part) => part.remove());
 }
 

@@ -1,4 +1,4 @@
-"""The ink of the views: twelve colours, and how opaque a weight is drawn. The page gets both in its data.
+"""The ink of the views: twelve colours, and how opaque a weight is drawn. The page gets all of it in its data.
 
 No two of the colours are nearer than 18 in CIELAB, seen with normal colour vision or with none of the red, the green or
 the blue cones (Machado et al. 2009). Each has a contrast of 3 : 1 or more against white and against black.
