@@ -209,16 +209,24 @@ def generated(path: Path) -> dict[str, str]:
     }
 
 
+def entry() -> str:
+    """The first line after what the course is: what to click, what to type."""
+    return (
+        f"**[Open notebook 01 in Colab]({colab(paths()[0])})**, without any installation, "
+        "or run `make lab` on [your own machine](#start)."
+    )
+
+
 def launch() -> str:
-    """Where the course opens without an installation, and how its folder comes to a machine."""
+    """How the whole course opens elsewhere, and how its folder comes to a machine."""
     binder = f"https://mybinder.org/v2/gh/{repository()}/main?urlpath=lab/tree/notebooks/{paths()[0].name}"
     home = f"https://github.com/{repository()}"
     # The placeholder begins with a hyphen, as no name on GitHub can.
     clone = "" if repository().startswith("-") else f", or `git clone {home} attention-course`"
     return (
-        f"No installation at all: open [notebook 01 in Colab]({colab(paths()[0])}), or any other "
-        f"by its link below. [Binder]({binder}) opens the whole course in JupyterLab (its first start "
-        "takes minutes).\n\nOn your own machine you need Python 3.11 to 3.14. [Download the course]"
+        "Colab opens each notebook by [its link below](#the-notebooks), [Binder]"
+        f"({binder}) the whole course in JupyterLab (its first start takes minutes).\n\n"
+        "On your own machine you need Python 3.11 to 3.14. [Download the course]"
         f"({home}/archive/refs/heads/main.zip) and unpack it{clone}. In its folder:"
     )
 
@@ -242,7 +250,7 @@ def table() -> str:
 
 def readme(text: str) -> str:
     """README with its generated parts made anew."""
-    for made in (launch, table):
+    for made in (entry, launch, table):
         part = f"<!-- {made.__name__} -->\n{made()}\n<!-- /{made.__name__} -->"
         pattern = rf"<!-- {made.__name__} -->.*<!-- /{made.__name__} -->"
         text = re.sub(pattern, lambda _, part=part: part, text, flags=re.DOTALL)

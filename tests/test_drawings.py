@@ -39,8 +39,10 @@ def parts(path, tag):
     return ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}" + tag)
 
 
-def rules(path):
-    return dict(re.findall(r"\.([\w-]+) \{ (.*?) \}", path.read_text(encoding="utf-8")))
+def rules(path, dark=False):
+    """What a class says: on a white ground, or in a drawing that is opened as `#dark`."""
+    said = re.findall(r"^ +(:target )?\.([\w-]+) \{ (.*?) \}", path.read_text(encoding="utf-8"), re.M)
+    return {name: rule for target, name, rule in said if dark or not target}
 
 
 def fill(part, rules):
@@ -68,21 +70,10 @@ def test_a_class_has_one_colour_in_all_drawings(path):
 
 
 @each_drawing
-def test_fills_of_one_drawing_are_told_apart_and_carry_their_text(path):
-    css = rules(path)
-    boxes = [part for part in parts(path, "rect") if part.get("x")]
-    assert not too_near({fill(box, css) for box in boxes if box.get("class")})
-    for text in parts(path, "text"):
-        kinds = text.get("class", "").split()
-        x = float(text.get("x")) + ("left" in kinds) * 4 - ("right" in kinds) * 4
-        y = float(text.get("y")) - 4
-        under = ["#ffffff"]
-        for box in boxes:
-            left, top, width, height = (float(box.get(name)) for name in ("x", "y", "width", "height"))
-            inside = left <= x <= left + width and top <= y <= top + height
-            under += [fill(box, css)] if inside and fill(box, css) not in ("none", None) else []
-        ink = fill(text, css) or "#1b1b1b"
-        assert contrast(ink, under[-1]) >= INK, f"{text.text!r}: {ink} on {under[-1]}"
+def test_fills_of_one_drawing_are_told_apart(path):
+    boxes = [part for part in parts(path, "rect") if part.get("x") and part.get("class")]
+    for css in (rules(path), rules(path, dark=True)):
+        assert not too_near({fill(box, css) for box in boxes})
 
 
 def test_lines_of_plots_are_told_apart_without_colour():
@@ -129,7 +120,9 @@ FIND = """() => [...document.querySelectorAll('text')].map(text => {
   const {left, top, right, bottom} = text.getBoundingClientRect();
   const size = parseFloat(getComputedStyle(text).fontSize);
   const turned = text.hasAttribute('transform');
-  return {said: text.textContent, box: [left, top, right, bottom], size, turned};
+  const under = document.elementsFromPoint(left + 4, (top + bottom) / 2).find(part => part.matches('rect'));
+  const fills = [text, under].map(part => getComputedStyle(part).fill.match(/\\d+/g).map(one => one / 255));
+  return {said: text.textContent, box: [left, top, right, bottom], size, turned, fills};
 })"""
 
 
@@ -140,15 +133,19 @@ MARGINS = """() => [...document.querySelectorAll('rect ~ *')].map(ink => [ink, d
 
 @pytest.mark.browser
 @each_drawing
-def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone(path, chromium):
+def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_dark(path, chromium):
     """A drawing is opened at its own size."""
-    *_, width, _ = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
+    *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     with chromium.new_page() as page:
+        page.set_viewport_size({"width": 600, "height": round(height)})  # what is in no window is over nothing
         page.goto(path.as_uri(), timeout=600_000)
         texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
+        page.goto(f"{path.as_uri()}#dark")
+        dark = page.evaluate(FIND)
     assert min(margins) >= EDGE, f"ink ends {min(margins):.1f} px from the card's edge"
-    for text in texts:
+    for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
+        assert contrast(*text["fills"]) >= INK, text
     straight = [text for text in texts if not text["turned"]]
     for one, other in itertools.combinations(straight, 2):
         (a, b, c, d), (e, f, g, h) = one["box"], other["box"]

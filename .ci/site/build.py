@@ -41,23 +41,8 @@ live_views()
 del live_views
 """
 
-# In place of README's picture: the way in, and a live view. Where no word is pointed at, it shows "it".
-# Its menus and heads would push "it" off the first screen: the page of notebook 06 has them.
-FRONT = (HERE / "front.md").read_text(encoding="utf-8")
-SHOWS_IT = """<style>
-#menus, #heads, #note { display: none !important }
-#said { font-size: 15px; line-height: 20px }
-</style>
-<script>
-const showIt = () => {
-  if (!document.querySelector(".now")) find("#left g").find((row) => row.textContent === "it")?.onmouseover();
-  find("#digits text").forEach((one) => one.textContent === "0.00" && one.remove());
-};
-new MutationObserver(showIt).observe(byId("vis"), {childList: true, subtree: true});
-view.line = 5;
-byId("hide").click(); // special tokens
-showIt();
-</script>"""
+# In place of README's picture: the way in, and a live view, with what is put at its end.
+FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
 
 
 def linked(text: str, folder: Path) -> str:
@@ -122,8 +107,9 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cell.outputs[0].data.get("text/html"):
         view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
         (folder / "view.html").write_text(view, encoding="utf-8")
-        shown = r"<div.*>\n\n!.*reads-and-writes.*\n\n</div>\n\n.*"
-        pages[course.README] = re.sub(shown, FRONT, pages[course.README])
+        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</div>\n\n.*"  # what it is, Colab; and the picture
+        pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
+    pages[course.README] = pages[course.README].replace('srcset="', 'srcset="_')  # where Sphinx puts pictures
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():

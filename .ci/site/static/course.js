@@ -16,9 +16,14 @@ addEventListener("DOMContentLoaded", () => {
   };
 });
 
-// The theme says light or dark at the page's root; a view's frame looks at the body.
-const root = document.documentElement, tell = () => document.body?.setAttribute("data-theme", root.dataset.theme);
+// The theme says light or dark at the page's root; a view's frame looks at the body, and a picture is of either.
+const root = document.documentElement;
+const tell = () => {
+  document.body?.setAttribute("data-theme", root.dataset.theme);
+  document.querySelectorAll("picture > source").forEach((one) => (one.media = root.dataset.theme === "dark" ? "all" : "not all"));
+};
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
+addEventListener("DOMContentLoaded", tell);
 
 // An output with columns: two lines or more that begin with spaces, or have some in a row.
 addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_output pre").forEach((pre) => {
