@@ -137,7 +137,7 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     """A drawing is opened at its own size."""
     *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     with chromium.new_page() as page:
-        page.set_viewport_size({"width": 600, "height": round(height)})  # what is in no window is over nothing
+        page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
         page.goto(path.as_uri(), timeout=600_000)
         texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
         page.goto(f"{path.as_uri()}#dark")

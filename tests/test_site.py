@@ -127,11 +127,11 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert (test_browser.weights(frame, expected) - expected).abs().max() < 0.005
     front = open_page((site.folder / "index.html").as_uri())
     frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
-    assert "it, token 11, attends most to class 0.92" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    assert "“it” gives “class” 0.92 of its attention" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
     frame.hover("#right text >> text=friend")
-    assert "friend, token 2, gets most from" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    assert "“friend” gets 0.80 of the attention of “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     frame.hover("#said")  # "it" again; special tokens are hidden
     frame.wait_for_function("document.querySelector('#left .now')?.textContent === 'it'")
     expected = attentions[3][0, :, 1:-1, 1:-1]

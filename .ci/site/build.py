@@ -72,7 +72,10 @@ def page(notebook):
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
         for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
-            part = {"source_hidden": "hide-input", "outputs_hidden": "hide-output"}[hidden]
+            parts = {"source_hidden": ("hide-input", cell.id), "outputs_hidden": ("hide-output", "answer")}
+            part, name = parts[hidden]
+            said = {verb: f"{verb} the {name}" for verb in ("Show", "Hide")}
+            cell.metadata["mystnb"] = {f"code_prompt_{verb.lower()}": text for verb, text in said.items()}
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), part]
         cells.append(cell)
     return nbformat.from_dict(notebook | {"cells": cells})
@@ -107,7 +110,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cell.outputs[0].data.get("text/html"):
         view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
         (folder / "view.html").write_text(view, encoding="utf-8")
-        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</div>\n\n.*"  # what it is, Colab; and the picture
+        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</div>\n\n.*"  # in (): what it is, and Colab
         pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
     pages[course.README] = pages[course.README].replace('srcset="', 'srcset="_')  # where Sphinx puts pictures
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")

@@ -12,7 +12,6 @@ extensions = ["myst_nb"]
 nb_execution_mode = "off"  # build.py has run the notebooks
 myst_enable_extensions = ["dollarmath", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
-nb_code_prompt_show, nb_code_prompt_hide = "Show the code", "Hide the code"
 # Sphinx knows no cells. tests/test_site.py follows these links.
 nitpick_ignore_regex = [("myst", "cell-id=.*")]
 

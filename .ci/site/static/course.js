@@ -30,3 +30,12 @@ addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_outp
   const lines = pre.textContent.split("\n").filter((line) => /^ +\S|\S {2,}\S/.test(line));
   pre.classList.toggle("columns", lines.length > 1);
 }));
+
+// A command that is too long goes on below after a space, or a slash in a path: not in mid-word.
+addEventListener("DOMContentLoaded", () => document.querySelectorAll(".highlight-sh pre").forEach((pre) => {
+  const texts = document.createTreeWalker(pre, NodeFilter.SHOW_TEXT), all = [];
+  while (texts.nextNode()) all.push(texts.currentNode);
+  const whole = (textContent) => Object.assign(document.createElement("span"), { className: "whole", textContent });
+  const parts = (word) => word.split(/(?<=\/)/).flatMap((part, i) => [i ? document.createElement("wbr") : "", whole(part)]);
+  all.forEach((text) => text.replaceWith(...text.data.split(/(\s+)/).flatMap((one) => (one.trim() ? parts(one) : one))));
+}));
