@@ -224,8 +224,8 @@ def launch() -> str:
     # The placeholder begins with a hyphen, as no name on GitHub can.
     clone = "" if repository().startswith("-") else f", or `git clone {home} attention-course`"
     return (
-        "Colab opens each notebook by [its link below](#the-notebooks), [Binder]"
-        f"({binder}) the whole course in JupyterLab (its first start takes minutes).\n\n"
+        "Colab opens each notebook by [its link below](#the-notebooks). [Binder]"
+        f"({binder}) opens the whole course in JupyterLab; its first start takes minutes.\n\n"
         "On your own machine you need Python 3.11 to 3.14. [Download the course]"
         f"({home}/archive/refs/heads/main.zip) and unpack it{clone}. In its folder:"
     )
