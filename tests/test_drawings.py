@@ -60,6 +60,8 @@ def test_the_colours_of_queries_keys_and_values_are_told_apart_without_colour():
     of = {name: re.search(r"fill: (#\w+)", rule)[1] for name, rule in ROLES.items()}
     assert not too_near({of[name] for name in ("query", "key", "value", "no", "box")})
     assert not too_near({of[name] for name in ("first", "second", "third", "box")})
+    first_page = (course.ROOT / ".ci" / "site" / "front.html").read_text(encoding="utf-8")
+    assert all(f"{{ {ROLES[name][:-1]} }}" in first_page for name in ("query", "key"))
     assert not too_near({of["query"], of["key"]}, 1.7)
 
 
