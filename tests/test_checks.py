@@ -508,10 +508,10 @@ def test_one_call_that_takes_all_memory_ends(ends, monkeypatch):
     """Also one that takes it piece by piece. The limit is given back."""
     import resource
 
-    monkeypatch.setattr(running, "MOST", 1)
+    monkeypatch.setattr(running, "MOST", 0.2)
     before = resource.getrlimit(resource.RLIMIT_DATA)
     said = check("causal_mask", lambda seq_len: list(range(ends))).message
-    assert re.search("Your code (raised MemoryError|had taken 0.75 GiB)", said)
+    assert "Your code raised MemoryError" in said
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 

@@ -207,7 +207,8 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
     assert weights.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, weights[name]) for name, weight in read.items())
     taught = definitions(writer_costs.NOTEBOOK, ["imports", "their-order"])
-    exact, truth = (copy.deepcopy(one).double() for one in (ours, theirs))
+    exact = copy.deepcopy(ours).double()
+    truth = to_llama(exact)
     for text in TEXTS:
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad(), monkeypatch.context() as patched:
@@ -215,11 +216,12 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
             doubles, true = exact(ids), truth(ids, output_attentions=True)
             patched.setattr(llama, "rotate", taught["rotate_in_their_order"])
             ordered = ours(ids)
-        # Against float64: in float32 theirs, too, is up to 1.5e-4 away, on some CPUs, for some texts.
-        close(made.logits.double(), true.logits, 2e-4 if text == MIXTURE else 1e-4)
-        close([one.double() for one in made.attentions], [*true.attentions], 1e-5)
-        close(doubles.logits, true.logits, 1e-4)
+        close(doubles.logits, true.logits, 5e-5)
         close(doubles.attentions, true.attentions, 1e-5)
+        # Each CPU rounds float32 in its own way: ours is about as far from float64 as theirs, on each.
+        for part in (lambda output: output.logits, lambda output: torch.stack([*output.attentions])):
+            own, other = ((part(output) - part(true)).square().mean() for output in (made, expected))
+            assert own <= 3**2 * other
         close(ordered.logits, expected.logits, 1e-6)  # 0 so far
         close(ordered.attentions, expected.attentions, 1e-6)
         assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
@@ -228,6 +230,6 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
     assert torch.equal(generate(ours, ids, 12, end=tokenizer.eos_token_id), expected)
 
 
-MIXTURE = "Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2"
-TEXTS = ["Paris", MIXTURE, "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 9]
+TEXTS = ["Paris", "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 3]
+TEXTS += ["Zażółć gęślą jaźń — 日本語の文 🙂👩\u200d🚀: 3 × 14 = 42, naïve café?\n\tdef f(x): return x**2"]
 TEXTS += [PROSE.read_text(encoding="utf-8").partition("\n")[0]]

@@ -82,12 +82,12 @@ def run_attempt(function, trials, dtype=torch.float32):
                 try:
                     results.append((place, copied(function(*given))))
                 except BaseException as error:  # the other trials may still show what is wrong
-                    if stopping.is_set():
-                        return
                     errors.append((error, place))
+                    if stopping.is_set() or isinstance(error, MemoryError):
+                        return
                 changed.extend(filter(None, map(what_changed, given, inputs)))
 
-    with steady(dtype), memory_ends(MOST * 2**30):
+    with steady(dtype), memory_ends(int(MOST * 2**30)):
         # In a copy of this context, so that what the attempt prints lands under the cell that asked.
         thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
         thread.start()
