@@ -133,17 +133,20 @@ MARGINS = """() => [...document.querySelectorAll('rect ~ *')].map(ink => [ink, d
     ink.left - card.left, ink.top - card.top, card.right - ink.right, card.bottom - ink.bottom))"""
 
 
+@pytest.fixture(scope="module")
+def page(chromium):
+    return chromium.new_page()
+
+
 @pytest.mark.browser
 @each_drawing
-def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_dark(path, chromium):
-    """A drawing is opened at its own size."""
+def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_dark(path, page):
     *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
-    with chromium.new_page() as page:
-        page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
-        page.goto(path.as_uri(), timeout=600_000)
-        texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
-        page.goto(f"{path.as_uri()}#dark")
-        dark = page.evaluate(FIND)
+    page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
+    page.goto(path.as_uri(), timeout=600_000)
+    texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
+    page.goto(f"{path.as_uri()}#dark")
+    dark = page.evaluate(FIND)
     assert min(margins) >= EDGE, f"ink ends {min(margins):.1f} px from the card's edge"
     for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
