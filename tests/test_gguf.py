@@ -25,10 +25,10 @@ def test_every_tensor_and_field_is_that_of_the_gguf_package():
 
     read, (fields, tensors) = library.GGUFReader(packaged_file()), read_gguf(packaged_file())
     assert [tensor.name for tensor in read.tensors] == list(tensors) and len(tensors) == 272
-    for tensor in read.tensors:
+    assert [[*one.shape[::-1]] for one in read.tensors] == [[*one.shape] for one in tensors.values()]
+    for tensor in read.tensors[::8]:  # test_llama compares all with those that transformers' loader reads
         theirs = library.quants.dequantize(tensor.data, tensor.tensor_type)
         assert np.array_equal(theirs, tensors[tensor.name].numpy()), tensor.name
-        assert list(reversed(tensor.shape.tolist())) == list(tensors[tensor.name].shape)
     for name, field in read.fields.items():
         if not re.match(r"GGUF\.|tokenizer\.ggml\.(tokens|merges|token_)", name):
             assert fields.pop(name) == field.contents(), name
