@@ -88,13 +88,16 @@ def open_page(chromium):
     """Opens pages of one browser. `page.asked` lists each outside host that was asked for."""
 
     def open_page(address, height=1000, width=1200):
+        def own(said):  # while a kernel starts, jupyter_server now and then answers 500 to a list of kernels
+            return said.type == "error" and "/api/kernels?" not in said.location["url"]
+
         page = chromium.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.set_default_timeout(PATIENCE * 1000)
         page.add_init_script(NOTE_LINES)
         page.asked, page.errors = set(), []
         page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda said: page.errors.append(said.text) if own(said) else None)
         outside = re.compile(r"^(?:http|ws)s?://(?!127\.0\.0\.1[:/])([^/:]+)")
         page.on("request", lambda request: page.asked.update(outside.findall(request.url)))
         return visit(page, address)

@@ -120,11 +120,10 @@ def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
 
 FIND = """() => [...document.querySelectorAll('text')].map(text => {
   const {left, top, right, bottom} = text.getBoundingClientRect();
-  const size = parseFloat(getComputedStyle(text).fontSize);
-  const turned = text.hasAttribute('transform');
   const under = document.elementsFromPoint(left + 4, (top + bottom) / 2).find(part => part.matches('rect'));
   const fills = [text, under].map(part => getComputedStyle(part).fill.match(/\\d+/g).map(one => one / 255));
-  return {said: text.textContent, box: [left, top, right, bottom], size, turned, fills};
+  const box = [left, top, right, bottom], turned = text.hasAttribute('transform');
+  return {said: text.textContent, box, size: parseFloat(getComputedStyle(text).fontSize), turned, fills};
 })"""
 
 

@@ -207,8 +207,7 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
     assert weights.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, weights[name]) for name, weight in read.items())
     taught = definitions(writer_costs.NOTEBOOK, ["imports", "their-order"])
-    exact = copy.deepcopy(ours).double()
-    truth = to_llama(exact)
+    truth = to_llama(exact := copy.deepcopy(ours).double())
     for text in TEXTS:
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad(), monkeypatch.context() as patched:

@@ -97,8 +97,7 @@ def test_all_texts_are_stored():
 
 @pytest.mark.slow
 def test_a_part_of_each_run_is_as_stored():
-    """Fewer texts, sequences and prompts: the first ones are the same. What hides tokens, and what
-    notebook 15 shows, is run again in the notebooks themselves."""
+    """Fewer texts, sequences and prompts: the first are the same. The rest is run again in the notebooks."""
     notebook = more_texts.definitions(more_texts.NOTEBOOK, more_texts.CELLS)
     for name, loss in more_texts.windows(notebook, slice(1, 2)).items():
         assert loss[0] == pytest.approx(TEXTS["windows"][name][1], abs=0.02)
