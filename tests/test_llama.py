@@ -1,6 +1,7 @@
 """The llama room: against transformers' LlamaForCausalLM, on odd shapes and on the packaged model."""
 
 import copy
+import functools
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import gguf
 import pytest
 import torch
 from local_hub import local_hub
@@ -199,10 +201,8 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
 
     ours, tokenizer = load_writer()
     theirs = to_llama(ours)
-    with torch.device("meta"):
-        empty = LlamaForCausalLM(theirs.config)
-    path = os.fspath(packaged_file())
-    read = load_gguf_checkpoint(path, return_tensors=True, model_to_load=empty)["tensors"]
+    monkeypatch.setattr(gguf, "get_tensor_name_map", functools.cache(gguf.get_tensor_name_map))  # 6 s less
+    read = load_gguf_checkpoint(str(packaged_file()), return_tensors=True, model_to_load=theirs)["tensors"]
     weights = theirs.state_dict()
     assert weights.keys() - read.keys() <= {"lm_head.weight"}
     assert all(torch.equal(weight, weights[name]) for name, weight in read.items())
@@ -224,9 +224,8 @@ def test_packaged_model_is_that_of_transformers(monkeypatch):
         close(ordered.logits, expected.logits, 1e-6)  # 0 so far
         close(ordered.attentions, expected.attentions, 1e-6)
         assert torch.equal(made.logits.argmax(-1), expected.logits.argmax(-1))
-    ids = tokenizer("The capital of France is", return_tensors="pt").input_ids
-    expected = theirs.generate(ids, max_new_tokens=12, do_sample=False)
-    assert torch.equal(generate(ours, ids, 12, end=tokenizer.eos_token_id), expected)
+    expected = theirs.generate(ids[:, :9], max_new_tokens=12, do_sample=False)
+    assert torch.equal(generate(ours, ids[:, :9], 12, end=tokenizer.eos_token_id), expected)
 
 
 TEXTS = ["Paris", "Čeština, 中文 and 🙂: 12 × 7?\n", "def f(x):\n    return x  # why?\n" * 3]
