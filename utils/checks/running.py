@@ -3,8 +3,10 @@
 import ast
 import contextvars
 import ctypes
+import functools
 import inspect
 import linecache
+import os
 import random
 import re
 import textwrap
@@ -120,10 +122,16 @@ def wait_for(thread):
 def memory():
     """Return how many bytes this process holds: the kernel of JupyterLab brings psutil; elsewhere it may be missing."""
     with suppress(ImportError):
-        import psutil
-
-        return psutil.Process().memory_info().rss
+        return process(os.getpid()).memory_info().rss
     return 0
+
+
+@functools.cache
+def process(number):
+    """Return psutil's view of a process: to make one takes longer than to ask it."""
+    import psutil
+
+    return psutil.Process(number)
 
 
 @contextmanager
@@ -133,9 +141,7 @@ def memory_ends(growth):
     try:
         from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
 
-        import psutil
-
-        most, before = psutil.Process().memory_info().data + growth, getrlimit(RLIMIT_DATA)
+        most, before = process(os.getpid()).memory_info().data + growth, getrlimit(RLIMIT_DATA)
     except (ImportError, AttributeError):
         before = None
     if before is None or before[0] != RLIM_INFINITY:  # a limit that somebody else has set stays

@@ -43,30 +43,31 @@ def table():
     return found
 
 
+def row(words, *rest):
+    """Return the `Row` of what stands in a file."""
+    edits = tuple(part for part in rest if isinstance(part, str))
+    return Row(words, edits, next((tuple(part) for part in rest if isinstance(part, list)), None))
+
+
 def rows(of):
     """Return a table's rows by their names."""
-    found = {name: parts for name, parts in of.items() if name not in SETTINGS}
-    return {
-        name: Row(
-            words,
-            tuple(part for part in rest if isinstance(part, str)),
-            next((tuple(part) for part in rest if isinstance(part, list)), None),
-        )
-        for name, (words, *rest) in found.items()
-    }
+    return {name: row(*parts) for name, parts in of.items() if name not in SETTINGS}
+
+
+def serving(exercise):
+    """Return an exercise's own table, and that of each group that serves it too."""
+    own = table().get(exercise, {})
+    return [own, *(table()["groups"][group] for group in own.get("also", ()))]
 
 
 def tables_of(exercise):
     """Return an exercise's own rows, and those of each group that serves it too."""
-    own = table().get(exercise, {})
-    return [rows(own), *(rows(table()["groups"][group]) for group in own.get("also", ()))]
+    return [*map(rows, serving(exercise))]
 
 
 def last(exercise):
     """Return the names that are tried only when no other fits."""
-    own = table().get(exercise, {})
-    groups = [table()["groups"][group] for group in own.get("also", ())]
-    return {name for one in (own, *groups) for name in one.get("last", ())}
+    return {name for one in serving(exercise) for name in one.get("last", ())}
 
 
 def is_symptom(name):
@@ -76,13 +77,12 @@ def is_symptom(name):
 
 def said_of(exercise, name):
     """Return the words of a mistake in an exercise, or None if it has none, and where to look, or None."""
-    own, groups = table().get(exercise, {}), table().get("groups", {})
     shared = [table().get(part, {}) for part in ("words", "symptoms")]
-    tables = [*tables_of(exercise), *map(rows, (*shared, *groups.values()))]
-    found = [one[name] for one in tables if name in one]
-    words = next((row.words for row in found if row.words), "" if found else None)
-    home = own.get("home")
-    look = next((row.look for row in found if row.look), home)
+    tables = [*serving(exercise), *shared, *table().get("groups", {}).values()]
+    found = [row(*one[name]) for one in tables if name in one]
+    words = next((one.words for one in found if one.words), "" if found else None)
+    home = tables[0].get("home")
+    look = next((one.look for one in found if one.look), home)
     if home and look[0] > home[0]:  # words that several exercises share: no pointer to a later notebook
         look = None
     return words, look and tuple(look)
