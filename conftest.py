@@ -15,6 +15,7 @@ import pytest
 from jupyter_client.provisioning import local_provisioner
 
 import course
+import forked
 import runner
 
 # The notebooks are stored with the views' static pictures, because interactive views never print the same
@@ -46,7 +47,7 @@ class KernelManager(jupyter_client.KernelManager):
         super().__init__(**named, **runner.own_sockets())
 
     def start_kernel(self, **named):
-        launch = runner.forked if WORKER and sys.platform == "linux" else local_provisioner.launch_kernel
+        launch = forked.launch_kernel if WORKER and sys.platform == "linux" else local_provisioner.launch_kernel
         with patch.object(local_provisioner, "launch_kernel", launch):
             super().start_kernel(**named)
 
