@@ -47,8 +47,8 @@ class KernelManager(jupyter_client.KernelManager):
         super().__init__(**named, **runner.own_sockets())
 
     def start_kernel(self, **named):
-        launch = forked.launch_kernel if WORKER and sys.platform == "linux" else local_provisioner.launch_kernel
-        with patch.object(local_provisioner, "launch_kernel", launch):
+        starting = forked if WORKER and sys.platform == "linux" else local_provisioner
+        with patch.object(local_provisioner, "launch_kernel", starting.launch_kernel):
             super().start_kernel(**named)
 
 
