@@ -23,7 +23,6 @@ import offline
 
 PAGES = ["index.html", "CONTRIBUTING.html", "CHANGELOG.html", "LICENSE.html", "search.html"]
 PAGES += [f"notebooks/{path.stem}.html" for path in [*course.paths(), *course.NOTEBOOKS.glob("*.md")]]
-RUN = ["06"]  # with views; the others are shown as they are committed
 
 pytestmark = pytest.mark.browser
 if not importlib.util.find_spec("sphinx_book_theme") and "COURSE_REQUIRE_SITE" not in os.environ:
@@ -33,8 +32,7 @@ open_page = test_browser.open_page
 
 @pytest.fixture(scope="module")
 def chromium(chromium):
-    """Its pages share what they have loaded."""
-    return chromium.new_context()
+    return chromium.new_context()  # its pages share what they have loaded
 
 
 # Which parts of a page have to be scrolled sideways, or hide something; on a phone printed columns may be.
@@ -67,7 +65,7 @@ def build(*arguments):
 def site(tmp_path_factory):
     """The pages, as `make site` makes them, on a web server: their folder and address."""
     folder = tmp_path_factory.mktemp("site") / "pages"
-    ran = build("--to", folder, *RUN)
+    ran = build("--to", folder, "06")  # with views; the others are shown as they are committed
     assert ran.returncode == 0, ran.stdout + ran.stderr
     serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
@@ -125,8 +123,11 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         frame.select_option("#layer", str(layer))
         expected = attentions[layer][0]
         assert (test_browser.weights(frame, expected) - expected).abs().max() < 0.005
-    front = open_page((site.folder / "index.html").as_uri())
+    front = open_page("about:blank")
+    front.add_init_script(path=course.ROOT / "tests" / "late.js")
+    front.goto((site.folder / "index.html").as_uri())
     frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
+    frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     assert "“it” gives “class” 0.92 of its attention" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")

@@ -17,13 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
-import nbformat
-from nbclient.exceptions import CellExecutionError
-
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 
 import course  # noqa: E402
+from course import nbformat  # noqa: E402 (which it makes quicker)
 
 LICENCE = course.ROOT / "LICENSE"
 
@@ -132,6 +130,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"There is no notebook {', '.join(unknown)}.")
     if asked.to.exists() and any(asked.to.iterdir()) and not (asked.to / ".buildinfo").exists():
         sys.exit(f"{asked.to} holds something else than pages of the course. Name another folder with --to.")
+    from nbclient.exceptions import CellExecutionError
     from sphinx.cmd.build import build_main  # takes a second
 
     os.environ["COURSE_STATIC_VIEWS"] = "1"

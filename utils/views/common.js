@@ -51,6 +51,9 @@ async function begin(draw) {
     if (choice.weights) choice.levels = await numbers(choice.weights, 2, Uint16Array);
   }
   await draw();
+  // On a busy machine a frame may not be laid out yet, and measures no word: with its first picture all is drawn again.
+  const words = find("svg text");
+  if (words.length && !words.some((word) => word.getComputedTextLength())) requestAnimationFrame(() => dispatchEvent(new Event("ground")));
   document.documentElement.classList.add("drawn");
   new ResizeObserver(tellHeight).observe(byId("view"));
 }
