@@ -20,7 +20,9 @@ addEventListener("DOMContentLoaded", () => {
 const root = document.documentElement;
 const tell = () => {
   document.body?.setAttribute("data-theme", root.dataset.theme);
-  document.querySelectorAll("picture > source").forEach((one) => (one.media = root.dataset.theme === "dark" ? "all" : "not all"));
+  const dark = root.dataset.theme === "dark";
+  document.querySelectorAll("picture > source").forEach((one) => (one.media = dark ? "all" : "not all"));
+  document.querySelectorAll("article img[src*='.svg']").forEach((one) => (one.src = one.src.split("#")[0] + (dark ? "#dark" : "")));
 };
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
