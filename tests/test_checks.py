@@ -510,8 +510,7 @@ def test_one_call_that_takes_all_memory_ends(ends, monkeypatch):
 
     monkeypatch.setattr(running, "MOST", 0.2)
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    said = check("causal_mask", lambda seq_len: list(range(ends))).message
-    assert "Your code raised MemoryError" in said
+    assert "Your code raised MemoryError" in check("causal_mask", lambda seq_len: list(range(ends))).message
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 

@@ -16,12 +16,11 @@ addEventListener("DOMContentLoaded", () => {
   };
 });
 
-// The theme says light or dark at the page's root; a view's frame looks at the body, and a picture is of either.
+// The theme says light or dark at the page's root; a view's frame looks at the body, and a drawing is of either.
 const root = document.documentElement;
 const tell = () => {
   document.body?.setAttribute("data-theme", root.dataset.theme);
   const dark = root.dataset.theme === "dark";
-  document.querySelectorAll("picture > source").forEach((one) => (one.media = dark ? "all" : "not all"));
   document.querySelectorAll("article img[src*='.svg']").forEach((one) => (one.src = one.src.split("#")[0] + (dark ? "#dark" : "")));
 };
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
