@@ -214,8 +214,8 @@ def generated(path: Path) -> dict[str, str]:
 def entry() -> str:
     """The first line after what the course is: what to click, what to type."""
     return (
-        f"**[Open notebook 01 in Colab]({colab(paths()[0])})**, without any installation, "
-        "or run `make lab` on [your own machine](#start)."
+        '[<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36">]'
+        f"({colab(paths()[0])})<br>without any installation, or run `make lab` on [your own machine](#start)."
     )
 
 

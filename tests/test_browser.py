@@ -1016,8 +1016,7 @@ def test_text_view_says_what_was_surprising_and_would_have_followed_and_hides_th
     said, best = page.locator("#nexts").inner_text(), shares[6].topk(5)
     for index, probability in zip(best.indices, best.values, strict=True):
         assert f"\u2068word{index}\u2069 {probability:.2f}" in said
-    marks = page.eval_on_selector_all("#text > span", "all => all.map(one => one.id)")
-    assert marks.index("written") == 4
+    assert page.eval_on_selector_all("#text > span", "all => all.map(one => one.id)").index("written") == 4
     page.get_by_label("Hide first token").check()
     row = weights[1, 2, 6].clone()
     row[0] = 0

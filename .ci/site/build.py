@@ -110,7 +110,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
         (folder / "view.html").write_text(view, encoding="utf-8")
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</div>\n\n.*"  # in (): what it is, and Colab
         pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
-    pages[course.README] = re.sub("</?picture>|<source.*?>", "", pages[course.README])  # course.js knows the theme
+    pages[course.README] = re.sub("</?picture>|<source.*?>", "", pages[course.README])  # see course.js
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
