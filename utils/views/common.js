@@ -239,7 +239,7 @@ function setGround(to) {
 setGround(scheme);
 addEventListener("message", ({ data }) => {
   if (typeof data === "string") setGround(data);
-  if (document.documentElement.classList.contains("drawn")) tellHeight();
+  if (document.documentElement.classList.contains("drawn")) setTimeout(tellHeight); // when all is drawn anew
 });
 prefersDark.addEventListener("change", () => setGround(scheme));
 
