@@ -136,7 +136,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.hover("#said")  # "it" again; special tokens are hidden
     frame.wait_for_function("document.querySelector('#left .now')?.textContent === 'it'")
     expected = attentions[3][0, 1, 1:-1, 1:-1]
-    drawn = test_browser.stroked(frame, expected.shape, canvas=1) ** 2**1.5  # their strength
+    drawn = test_browser.stroked(frame, expected.shape, canvas=1) ** 4  # of the highest strength
     assert set(frame.locator("#digits text").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
     bars = frame.eval_on_selector_all(".boxes rect", "all => all.map(one => +one.getAttribute('width'))")
     assert (drawn[10] - expected[10]).abs().max() < 0.005 and np.corrcoef(bars, drawn[10])[0, 1] > 0.999

@@ -108,7 +108,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cell.outputs[0].data.get("text/html"):
         view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
         (folder / "view.html").write_text(view, encoding="utf-8")
-        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</div>\n\n.*"  # in (): what it is, and Colab
+        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
         pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>", "", pages[course.README])  # see course.js
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")

@@ -2,7 +2,7 @@
 
 const ROW = 22.5, SIZE = 15, TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-const LINES = 124; // the least room for lines
+let LINES = 124; // the least room for lines
 let words, place; // the width of a column of words; where lines run between the columns
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
