@@ -202,12 +202,12 @@ def test_images_are_all_used_and_legible_alone():
 def test_drawings_of_a_model_that_writes_show_what_cells_print():
     code = [cells(NOTEBOOKS[number - 1], "code") for number in (6, 13)]
     views, writer = ("".join(text_of(output) for cell in each for output in cell.outputs) for each in code)
-    first, narrow, own = (
-        re.findall(r"<text.*?>(.+)</text>", (ROOT / "images" / name).read_text(encoding="utf-8"))
-        for name in ("reads-and-writes.svg", "reads-and-writes-narrow.svg", "writer-writes.svg")
+    first, narrow, writes, temperature = (
+        re.findall(r"<text.*?>(.+)</text>", (ROOT / "images" / f"{name}.svg").read_text(encoding="utf-8"))
+        for name in ("reads-and-writes", "reads-and-writes-narrow", "writer-writes", "writer-temperature")
     )
-    numbers = re.findall(r"\b\d[\d,.]*\d\b", " ".join(own))
-    sentences = [text for text in own if re.match(r"wa|wh", text)]
+    numbers = re.findall(r"\b\d[\d,.]*\d\b", " ".join(writes + temperature))
+    sentences = [text for text in temperature if re.match(r"wa|wh", text)]
     assert len(numbers) == 11 and len(sentences) == 3 and all(one in writer for one in numbers + sentences)
     looks = re.findall(r"(?:it -> class|she -> friend) \['L3H1: ([\d.]+)", views)
     looks += re.findall(r"L23H4 gives ([\d.]+)", writer)

@@ -26,6 +26,12 @@ const tell = () => {
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
 
+// On a phone a row of a table stands as lines, each with its column's name (course.css).
+addEventListener("DOMContentLoaded", () => document.querySelectorAll("article table.table").forEach((table) => {
+  const names = [...table.querySelectorAll("thead th")].map((one) => one.textContent.trim());
+  table.querySelectorAll("tbody tr").forEach(({ cells }) => [...cells].forEach((cell, i) => i && names[i] && (cell.dataset.column = `${names[i]}: `)));
+}));
+
 // An output with columns: two lines or more that begin with spaces, or have some in a row.
 addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_output pre").forEach((pre) => {
   const lines = pre.textContent.split("\n").filter((line) => /^ +\S|\S {2,}\S/.test(line));
