@@ -14,7 +14,7 @@ PYTEST := $(IN_VENV) -m pytest --nbval --nbval-current-env -n 3 --dist loadfile
 TOOL := $(IN_VENV) $(UV) tool run
 
 # The first start asks nothing and calls no outside host.
-LAB := --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb \
+LAB := --LabApp.default_url=/lab/tree/notebooks/01_tokenization.ipynb --ServerApp.root_dir=. \
 	--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
 	--LabApp.app_settings_dir=.ci/lab
 # Jupyter refuses to run as root (in a container, for example) unless told to.

@@ -236,7 +236,7 @@ def launch() -> str:
 def table() -> str:
     """README's table: each notebook with its first ability, its minutes, and a link to Colab."""
     # A word, not the badge: GitHub shrinks a picture in a narrow column until nobody can read it.
-    rows = ["| | Notebook |", "|---|---|"]
+    rows = ["| | Notebook, and what you learn first |", "|---|:---|"]
     said = {path: about(path) for path in paths()}
     for path, of in said.items():
         link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
@@ -244,10 +244,11 @@ def table() -> str:
         rows.append(f"| {path.name[:2]} | {link}<br>{minutes} · [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    told = f"Minutes are for reading + exercises, together about {whole:.0f} hours. A short way, "
-    told += f"about {short:.0f} hours: 01 to 04, 06, then 13. To look something up: [questions that learners "
-    told += "asked](notebooks/questions.md) and a [glossary](notebooks/glossary.md), which link to the cells."
-    return "\n".join([*rows, "", told])
+    way = f"About {whole:.0f} hours in all (minutes: reading + exercises). A short way, about {short:.0f} hours: "
+    way += "01 to 04, 06, then 13. Or start where you like: every notebook runs on its own.\n"
+    told = "To look something up: [questions that learners asked](notebooks/questions.md) and a "
+    told += "[glossary](notebooks/glossary.md), which link to the cells."
+    return "\n".join([way, *rows, "", told])
 
 
 def readme(text: str) -> str:

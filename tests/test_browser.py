@@ -21,6 +21,7 @@ import pytest
 import torch
 import view_samples
 from families import family, own_attentions
+from test_drawings import INK, contrast
 from test_pictures import PICTURES, shapes
 from view_samples import GROUPS, HOSTILE, KINDS, neurons
 
@@ -928,13 +929,12 @@ def framed(view, monkeypatch, style=""):
 
 def ground_and_text(frame, ground):
     """Whether the ground is as dark as it should be, and all text far from it."""
-    colour = "selector => getComputedStyle(document.querySelector(selector)).%s"
-    behind, levels = frame.evaluate(colour % "backgroundColor", ":root"), {"light": 255, "dark": 0}
+    colour = "(all, name) => all.map(one => getComputedStyle(one)[name].match(/\\d+/g).map(level => level / 255))"
+    (behind,) = frame.eval_on_selector_all(":root", colour, "backgroundColor")
     texts = {"#vis svg text": "fill", "label": "color", ".word": "color"}
-    texts = {selector: what for selector, what in texts.items() if frame.locator(selector).count()}
-    inks = [re.search(r"\d+", frame.evaluate(colour % what, selector))[0] for selector, what in texts.items()]
-    far_off = all(abs(int(level) - levels[ground]) > 128 for level in inks)
-    return behind == "rgb({0}, {0}, {0})".format(levels[ground]) and texts and far_off
+    inks = [ink for selector, what in texts.items() for ink in frame.eval_on_selector_all(selector, colour, what)]
+    far_off = all(contrast(ink[:3], behind) >= INK for ink in inks)
+    return behind == {"light": [1, 1, 1], "dark": [0, 0, 0]}[ground] and inks and far_off
 
 
 @pytest.mark.parametrize("kind", KINDS)

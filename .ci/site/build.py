@@ -57,6 +57,10 @@ def linked(text: str, folder: Path) -> str:
         where = file.relative_to(course.ROOT).as_posix()
         return f"](https://github.com/{course.repository()}/blob/main/{where}"
 
+    def mark(drawing):  # course.js shows its narrow form on a phone
+        return drawing[0] + "{.has-narrow}" * (course.ROOT / "images" / f"{drawing[1]}-narrow.svg").exists()
+
+    text = re.sub(r"!\[[^]]*\]\([^)]*/([\w-]+)\.svg\)", mark, text)
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
 
 
@@ -146,6 +150,8 @@ def main(arguments: list[str]) -> None:
         if build_main([*how, "-c", str(HERE), "-d", f"{work}/trees", str(source), str(made)]):
             sys.exit(1)
         if not asked.links:
+            for drawing in (course.ROOT / "images").glob("*-narrow.svg"):
+                shutil.copy(drawing, made / "_images")
             shutil.rmtree(asked.to, ignore_errors=True)
             shutil.copytree(made, asked.to)
             print(f"The pages: {asked.to / 'index.html'}")

@@ -1,6 +1,7 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-const ROW = 22.5, SIZE = 15, TOP = 24;
+let ROW = 22.5, SIZE = 15, SHARE = 0.26; // of a row: height, letters; of the width: a column of words
+const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
 let LINES = 124; // the least room for lines
 let words, place; // the width of a column of words; where lines run between the columns
@@ -17,7 +18,7 @@ const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head
 function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex, kept = watched?.kept;
   const width = widthOfPage(), digits = width < 480 ? 34 : 48;
-  words = Math.min(0.26 * width, (width - LINES) / 2 - digits);
+  words = Math.min(SHARE * width, (width - LINES) / 2 - digits);
   place = { left: digits + words, right: width - digits - words, top: TOP, step: ROW };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
   weights = shown.map((_, head) => (head === MEAN && !shown[MEAN] ? null : weightsOf(choice, left, right, layer, head)));
@@ -31,8 +32,8 @@ function draw() {
     one.translate(-start, 0);
   });
   const drawing = svg(byId("vis"), "svg", { width, height });
-  svg(drawing, "text", { class: "heading", x: place.left - 7.5, y: 15, "text-anchor": "end" }, "query");
-  svg(drawing, "text", { class: "heading", x: place.right + 7.5, y: 15 }, "key");
+  svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, "query");
+  svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, "key");
   drawAll();
   watched = drawColumns(drawing, [left, right], place, { words, size: SIZE, away: 6, room: 0.68 * words - 10 }, paint, rest);
   if (kept) watched.keep(kept);

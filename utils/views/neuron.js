@@ -89,8 +89,8 @@ function dress(svg) {
   write(open, "masked", right.map(() => "masked"), PRODUCT + MATRIX_WIDTH / 2, ROW, "middle").style("opacity", 0);
   write(closed, "weight", right.map(() => ""), config.widths[1] - 66, ROW, "start");
   const ends = [BOXWIDTH - 8, BOXWIDTH + ATTENTION_WIDTH + PADDING_WIDTH + 8];
-  write(closed, "columns", ["query"], ends[0], 34, "end", 13).style("font-style", "italic");
-  write(closed, "columns", ["key"], ends[1], 34, "start", 13).style("font-style", "italic");
+  write(closed, "columns", ["query"], ends[0], 34, "end", 13).style("font-weight", "bold").style("fill", "var(--query)");
+  write(closed, "columns", ["key"], ends[1], 34, "start", 13).style("font-weight", "bold").style("fill", "var(--key)");
   closed.selectAll(".attn-line-group line").attr("stroke-opacity", (weight) => weight ** exponent(1));
   const line = open.append("g").attr("class", "dimension").style("pointer-events", "none").style("opacity", 0);
   line.selectAll("rect").data([[QUERIES, left], [KEYS, right], [PRODUCT, right]]).enter().append("rect")

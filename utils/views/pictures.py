@@ -24,6 +24,7 @@ QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 2
 WORD = 82  # the room of a word beside the vectors
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
+NAMED = {"query": "#8a4a0c", "key": "#184f87"}  # the words, as in the drawings
 
 
 def draw_heads(panels, layer, heads):
@@ -42,7 +43,7 @@ def draw_heads(panels, layer, heads):
         sheet.add(Fan(opacities, colours, left, right, first + HEIGHT / 2, HEIGHT, LINE))
         query = (left - 7.5, "right", "query", panel.query_tokens)
         for x, anchor, heading, tokens in (query, (right + 7.5, "left", "key", panel.key_tokens)):
-            sheet.add(Text(x, top + 15, heading, 13, anchor, "italic"))
+            sheet.add(Text(x, top + 15, heading, 13, anchor, "bold", NAMED[heading]))
             rows = ((text, first + BASE + HEIGHT * row) for row, text in enumerate(tokens))
             sheet.add(*(Text(x, y, text, SIZE, anchor, room=side - 10) for text, y in rows))
         if len(panels) > 1:

@@ -17,19 +17,37 @@ addEventListener("DOMContentLoaded", () => {
 });
 
 // The theme says light or dark at the page's root; a view's frame looks at the body, and a drawing is of either.
-const root = document.documentElement;
+const root = document.documentElement, phone = matchMedia("(max-width: 560px)");
 const tell = () => {
   document.body?.setAttribute("data-theme", root.dataset.theme);
   const dark = root.dataset.theme === "dark";
-  document.querySelectorAll("article img[src*='.svg']").forEach((one) => (one.src = one.src.split("#")[0] + (dark ? "#dark" : "")));
+  document.querySelectorAll("article img[src*='.svg']").forEach((one) => {
+    const narrow = phone.matches && one.matches(".has-narrow") ? "-narrow" : "";
+    one.src = one.src.replace(/(-narrow)?\.svg.*/, `${narrow}.svg${dark ? "#dark" : ""}`);
+  });
 };
+phone.addEventListener("change", tell);
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
 
 // On a phone a row of a table stands as lines, each with its column's name (course.css).
 addEventListener("DOMContentLoaded", () => document.querySelectorAll("article table.table").forEach((table) => {
   const names = [...table.querySelectorAll("thead th")].map((one) => one.textContent.trim());
-  table.querySelectorAll("tbody tr").forEach(({ cells }) => [...cells].forEach((cell, i) => i && names[i] && (cell.dataset.column = `${names[i]}: `)));
+  table.querySelectorAll("tbody tr").forEach(({ cells }) => [...cells].forEach((cell, i) => i && names[i] && cell.textContent.trim() && (cell.dataset.column = `${names[i]}: `)));
+}));
+
+// The words for queries, keys and values, where they stand alone, in code or as a symbol of the paper.
+const ROLES = { query: "query", key: "key", value: "value", Q: "query", K: "key", V: "value" };
+addEventListener("DOMContentLoaded", () => document.querySelectorAll("article :is(code.literal, td math, p math)").forEach((one) => {
+  const role = ROLES[one.textContent.trim()];
+  if (role) one.classList.add(role);
+}));
+
+// A line of code that is too long goes on below, two letters further in than it begins (course.css).
+addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_input pre").forEach((pre) => {
+  const lines = pre.innerHTML.replace(/\n$/, "").split("\n"), texts = pre.textContent.split("\n");
+  const begins = (text) => text.match(/^ */)[0].length + 2;
+  pre.innerHTML = lines.map((line, i) => `<span class="line" style="--hanging: ${begins(texts[i])}ch">${line}\n</span>`).join("");
 }));
 
 // An output with columns: two lines or more that begin with spaces, or have some in a row.
