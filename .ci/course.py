@@ -244,7 +244,7 @@ def table() -> str:
         rows.append(f"| {path.name[:2]} | {link}<br>{minutes} · [Colab]({colab(path)}) |")
     hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    way = f"About {whole:.0f} hours in all (minutes: reading + exercises). A short way, about {short:.0f} hours: "
+    way = f"About {whole:.0f} hours in all (minutes: reading + exercises). A short way, about {short:.0f}: "
     way += "01 to 04, 06, then 13. Or start where you like: every notebook runs on its own.\n"
     told = "To look something up: [questions that learners asked](notebooks/questions.md) and a "
     told += "[glossary](notebooks/glossary.md), which link to the cells."
