@@ -256,14 +256,11 @@ def test_fused_attention_is_the_kernel_of_pytorch(monkeypatch):
 
 zeros, ones = torch.zeros, torch.ones
 IDS = torch.tensor([[101, 2051, 102]])
+peer_of = partial(nn.MultiheadAttention, 8, 2)
 
 
 def masked(mask, *leading):
     return attend(zeros(*leading, 4, 8), zeros(*leading, 5, 8), zeros(*leading, 5, 8), mask)
-
-
-def from_torch(**other):
-    room.weights_of_torch(nn.MultiheadAttention(8, 2, **other))
 
 
 test_refused = refusals(
@@ -301,8 +298,8 @@ test_refused = refusals(
     ("head on nothing", lambda: AttentionHead(0, 8), ValueError, "hidden_size is 0"),
     ("head, width", lambda: AttentionHead(8, 2)(zeros(3, 7)), ValueError, "(3, 7)"),
     ("head, one axis", lambda: AttentionHead(8, 2)(zeros(8)), ValueError, "(..., seq, 8)"),
-    ("bias", lambda: from_torch(bias=False), ValueError, "in_proj_bias"),
-    ("kdim", lambda: from_torch(kdim=4), ValueError, "in_proj_weight"),
+    ("bias", lambda: room.weights_of_torch(peer_of(bias=False)), ValueError, "in_proj_bias"),
+    ("kdim", lambda: room.weights_of_torch(peer_of(kdim=4)), ValueError, "in_proj_weight"),
 )
 
 X = zeros(2, 3, 8)

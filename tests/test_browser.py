@@ -929,10 +929,10 @@ def framed(view, monkeypatch, style=""):
 
 def ground_and_text(frame, ground):
     """Whether the ground is as dark as it should be, and all text far from it."""
-    colour = "(all, name) => all.map(one => getComputedStyle(one)[name].match(/\\d+/g).map(level => level / 255))"
+    colour = "(all, name) => all.map(one => getComputedStyle(one)[name].match(/\\d+/g).map(of => of / 255))"
     (behind,) = frame.eval_on_selector_all(":root", colour, "backgroundColor")
     texts = {"#vis svg text": "fill", "label": "color", ".word": "color"}
-    inks = [ink for selector, what in texts.items() for ink in frame.eval_on_selector_all(selector, colour, what)]
+    inks = [ink for text, name in texts.items() for ink in frame.eval_on_selector_all(text, colour, name)]
     far_off = all(contrast(ink[:3], behind) >= INK for ink in inks)
     return behind == {"light": [1, 1, 1], "dark": [0, 0, 0]}[ground] and inks and far_off
 

@@ -95,10 +95,9 @@ def flash(module, query, key, value, attention_mask, scaling, sliding_window=Non
 def test_a_model_with_flash_attention_is_drawn_the_same(name, monkeypatch):
     monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash)
     model, inputs, tokens = family(name, "eager")
-    with torch.no_grad():
-        expected = model(**inputs).last_hidden_state
-        monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
-        assert (model(**inputs).last_hidden_state - expected).abs().max() < 1e-4
+    expected = model(**inputs).last_hidden_state
+    monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
+    assert (model(**inputs).last_hidden_state - expected).abs().max() < 1e-4
     (panel,) = panels_of(model, inputs, tokens)
     assert (drawn(panel) - own_attentions(name)["All"]).abs().max() < 1e-5
     assert model.config._attn_implementation == "flash_attention_2"
@@ -209,7 +208,6 @@ def test_pair_of_roberta_is_cut_where_bertviz_cuts_it():
 def test_a_second_text_is_what_an_encoder_decoder_writes():
     """It reads it one place later, behind the token of start."""
     model, tokenizer, *texts = bart()
-    model.config.decoder_start_token_id = 2
     for given, kinds in ((texts, KINDS), (texts[:1], ["All"])):
         panels = data_of(neuron_view(model, tokenizer, *given))["attention"]
         assert [panel["name"] for panel in panels] == list(kinds)
@@ -257,8 +255,7 @@ def test_decoder_of_a_bert_and_a_pair_of_berts_are_named_by_what_they_are():
 def test_a_row_that_is_masked_as_a_whole_is_spread_evenly_as_under_eager(name, attention):
     """As of pads on the left. Under sdpa its output there is another, and is not compared."""
     inputs = SOURCES | {"attention_mask": torch.tensor([[0, 0, 1, 1, 1, 1, 1]])}
-    with torch.no_grad():
-        expected = torch.cat(family(name, "eager")[0](**inputs, output_attentions=True).attentions)
+    expected = torch.cat(family(name, "eager")[0](**inputs, output_attentions=True).attentions)
     (panel,) = panels_of(family(name, attention)[0], inputs, {"tokens": names(7)})
     assert (drawn(panel) - expected).abs().max() < 1e-5
 
@@ -287,8 +284,7 @@ def own_way():
 @pytest.mark.parametrize(("name", "layers"), [("MiniMax", [0, 2]), ("Lfm2", [1, 3])])
 def test_a_hybrid_is_drawn_with_its_true_layers(name, layers):
     model, inputs, tokens = family(name, "eager")
-    with torch.no_grad():
-        attentions = model(**inputs, output_attentions=True).attentions
+    attentions = model(**inputs, output_attentions=True).attentions
     expected = [one for one in attentions if one is not None and one.dim() == 4 and one.shape[-1] == 7]
     view = neuron_view(model, inputs=inputs, **tokens, layer=layers[1])
     (panel,) = data_of(view)["attention"]
@@ -311,8 +307,7 @@ def test_of_a_model_in_bfloat16_two_decimals_are_shown_and_it_is_said():
     model, inputs, tokens = family("Llama", "eager")
     view = neuron_view(model.bfloat16(), inputs=inputs, **tokens)
     assert "computes in bfloat16" in str(view) and data_of(view)["decimals"] == 2
-    with torch.no_grad():
-        own = torch.cat(model(**inputs, output_attentions=True).attentions).double()
+    own = torch.cat(model(**inputs, output_attentions=True).attentions).double()
     (panel,) = data_of(view)["attention"]
     assert (drawn(panel) - own).abs().max() < 0.05
 
@@ -363,14 +358,10 @@ def test_numbers_drawn_of_the_model_that_writes_are_its_own():
         assert (found - expected.sqrt()).abs().max() <= 0.5 / 4095 + 1e-5  # of the root, half a level
 
 
-def bart():
-    return family("Bart", "sdpa")[0], roberta()[1], "ab", "cde"
-
-
-def beginless():
-    model = bart()[0]
-    model.config.decoder_start_token_id = None
-    return model
+def bart(begin=2):
+    model, *_ = family("Bart", "sdpa")
+    model.config.decoder_start_token_id = begin
+    return model, roberta()[1], "ab", "cde"
 
 
 def of_bert(*given, **choice):
@@ -386,11 +377,8 @@ def of_family(name):
     return panels_of(*family(name, "eager"))
 
 
-def huge():
-    vectors = torch.empty(32, 32, 100, 64, device="meta")
-    return NeuronPanel(Stack("All", vectors, vectors, None, None), range(32), range(32), [], [], {})
-
-
+VECTORS = torch.empty(32, 32, 100, 64, device="meta")
+HUGE = NeuronPanel(Stack("All", VECTORS, VECTORS, None, None), range(32), range(32), [], [], {})
 WRONG = [
     (lambda: of_family("Mamba"), "MambaModel has no attention"),
     (lambda: of_family("FNet"), "FNetModel has no attention"),
@@ -411,7 +399,7 @@ WRONG = [
     (lambda: of_bert(Words(), "w5", tokens=["w5"]), "tokens would not be read"),
     (lambda: of_ids(encoder_tokens=names(7)), "tokens is for a single stack"),
     (lambda: neuron_view(*bart(), layer=9), "The encoder attention, which is shown first, has . layers"),
-    (lambda: neuron_view(beginless(), *bart()[1:]), "no decoder_start_token_id"),
-    (lambda: require_page([huge()]), "13,107,200 numbers.*32 MB.*12,000,000.*include_layers"),
+    (lambda: neuron_view(*bart(begin=None)), "no decoder_start_token_id"),
+    (lambda: require_page([HUGE]), "13,107,200 numbers.*32 MB.*12,000,000.*include_layers"),
 ]
 test_what_would_be_wrong_is_refused = refusals(*[(fact, call, ERRORS, fact) for call, fact in WRONG])

@@ -16,9 +16,8 @@ from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, Sequen
 
 def assert_twins(twin, model, inputs):
     """Every hidden state, and every attention map, is that of the library."""
-    with torch.no_grad():
-        ours = twin(**inputs)
-        theirs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    ours = twin(**inputs)
+    theirs = model(**inputs, output_hidden_states=True, output_attentions=True)
     assert len(theirs.hidden_states) == len(theirs.attentions) + 1 == model.config.num_hidden_layers + 1
     for part in ("last_hidden_state", "hidden_states", "attentions"):
         close(getattr(ours, part), theirs[part])
@@ -168,12 +167,8 @@ def run(input_ids, *others, **masks):
     return new_encoder()(input_ids, *others, **masks)
 
 
-def lacking(make):
-    config = bare_config()
-    del config.vocab_size, config.layer_norm_eps
-    return make(config)
-
-
+lacking = bare_config()
+del lacking.vocab_size, lacking.layer_norm_eps
 EIGHT, HOLES = nn.Parameter(torch.ones(8)), nn.Parameter(torch.full((16,), torch.nan))
 LACKED = "SimpleNamespace) lacks vocab_size, layer_norm_eps."
 NORM = "encoder.layer.1.attention.output.LayerNorm.bias"
@@ -197,9 +192,9 @@ test_refused = refusals(
     ("mask, length", lambda: run(ids(2, 3), attention_mask=torch.ones(2, 4)), ValueError, "(2, 4)"),
     ("mask in a list", lambda: run(ids(1, 3), attention_mask=[[1, 1, 1]]), TypeError, "attention_mask"),
     ("additive", lambda: run(ids(1, 2), attention_mask=torch.tensor([[0.0, -1e9]])), ValueError, "additive"),
-    ("feed-forward without", lambda: lacking(FeedForward), ValueError, LACKED),
-    ("attention without", lambda: lacking(LayerAttention), ValueError, LACKED),
-    ("embeddings without", lambda: lacking(Embeddings), ValueError, LACKED),
+    ("feed-forward without", lambda: FeedForward(lacking), ValueError, LACKED),
+    ("attention without", lambda: LayerAttention(lacking), ValueError, LACKED),
+    ("embeddings without", lambda: Embeddings(lacking), ValueError, LACKED),
     ("no layers", lambda: Encoder(bare_config(num_hidden_layers=0)), ValueError, "num_hidden_layers is 0"),
     ("no labels", lambda: SequenceClassifier(new_config(), 0), ValueError, "num_labels is 0"),
 )

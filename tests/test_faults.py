@@ -37,9 +37,8 @@ def test_odd_text_gives_a_right_result_everywhere(bert, text, pieces):
     inputs = tokenizer(text, return_tensors="pt")
     tokens = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
     assert tokens == ["[CLS]", *pieces, "[SEP]"]
-    with torch.no_grad():
-        outputs = model(**inputs, output_attentions=True)
-        own = Encoder.from_bert(model)(**inputs)
+    outputs = model(**inputs, output_attentions=True)
+    own = Encoder.from_bert(model)(**inputs)
     torch.testing.assert_close(own.last_hidden_state, outputs.last_hidden_state)
     views = [head_view(outputs.attentions, tokens), model_view(outputs.attentions, tokens)]
     views += [neuron_view(model, tokenizer, text)] if text.strip() else []
@@ -59,8 +58,7 @@ def test_twin_of_a_model_of_half_precision_equals_it(bert, dtype):
     """What the views draw of such a model is in test_views.py."""
     model = copy.deepcopy(bert[1]).to(dtype)
     inputs = bert[0]("The cat sat on the mat because it was tired", return_tensors="pt")
-    with torch.no_grad():
-        own, theirs = (one(**inputs).last_hidden_state for one in (Encoder.from_bert(model), model))
+    own, theirs = (one(**inputs).last_hidden_state for one in (Encoder.from_bert(model), model))
     torch.testing.assert_close(own, theirs)
 
 

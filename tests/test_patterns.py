@@ -76,10 +76,6 @@ def score(attentions):
     score_patterns(attentions, TOKENS)
 
 
-def weigh(weights, targets):
-    weight_on(torch.ones(weights), torch.ones(targets, dtype=torch.bool))
-
-
 FITS = random_attention()
 NEEDED = rf"\(1, heads, {COUNT}, {COUNT}\).*eager"
 test_what_does_not_fit_is_refused = refusals(
@@ -93,5 +89,5 @@ test_what_does_not_fit_is_refused = refusals(
     ("layers that differ", lambda: score([*FITS, FITS[0][:, :3]]), ValueError, NEEDED),
     ("NaN", lambda: score([layer * torch.nan for layer in FITS]), ValueError, "NaN"),
     ("weights not asked for", lambda: score(None), TypeError, "output_attentions=True"),
-    ("more targets", lambda: weigh((2, 3, 3), (4, 4)), ValueError, r"\(2, 3, 3\).*\(4, 4\)"),
+    ("more targets", lambda: weight_on(FITS[0], torch.eye(13) > 0), ValueError, r"1, 4, 12, 12\).*\(13, 13"),
 )

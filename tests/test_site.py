@@ -118,7 +118,7 @@ def test_links_to_cells_lead_to_them(opened):
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     text = "My friend told me about this class and I love it so far! She was right."
     attentions = bert[1](**bert[0](text, return_tensors="pt"), output_attentions=True).attentions
-    frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens")
+    frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens, layer 0")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
         expected = attentions[layer][0]

@@ -16,6 +16,8 @@ from utils import start
 from utils.gguf import PACKAGE
 
 NEEDED = ["bertviz", "mpld3"]
+REQUIREMENTS = [line for file in start.FILES for line in file.read_text(encoding="utf-8").splitlines()]
+PINS = dict(line.split()[0].split("==") for line in REQUIREMENTS if "==" in line)
 
 
 @pytest.fixture
@@ -57,10 +59,8 @@ def test_colab_gets_what_it_lacks_once_in_the_pinned_version_and_nothing_else(ma
     start.prepare()
     (command,) = machine.commands
     assert command[:4] == [sys.executable, "-m", "pip", "install"] and "--no-deps" in command
-    text = "\n".join(file.read_text(encoding="utf-8") for file in start.FILES)
-    pins = dict(line.split()[0].split("==") for line in text.splitlines() if "==" in line)
     asked = dict(part.split("==") for part in command if "==" in part)
-    assert asked == {name: pins[name] for name in NEEDED} and set(start.COLAB_LACKS) <= set(pins)
+    assert asked == {name: PINS[name] for name in NEEDED} and set(start.COLAB_LACKS) <= set(PINS)
 
 
 def test_the_model_that_writes_is_fetched_in_colab_alone_and_only_when_it_is_asked_for(machine):
@@ -123,9 +123,7 @@ def test_set_up_cell_names_an_unfit_version_and_the_command(versions, set_up):
     found = dict(pair.split() for pair in versions.split(", "))
     with pytest.raises(start.PackagesUnfit) as caught:
         set_up(found)
-    requirements = "\n".join(file.read_text(encoding="utf-8") for file in start.FILES)
-    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", requirements, re.MULTILINE))
-    command = " ".join(f"{name}=={pins[name]}" for name in found)
+    command = " ".join(f"{name}=={PINS[name]}" for name in found)
     said = str(caught.value)
     assert versions in said and f"`%pip install {command}`" in said and "restart the kernel" in said
     assert len(re.split(r"[.!?]\s+", said)) <= 3 and "\n" not in said
@@ -133,7 +131,7 @@ def test_set_up_cell_names_an_unfit_version_and_the_command(versions, set_up):
     assert list(ranges) == list(found)
     for name, range_ in ranges.items():  # as pip reads it
         assert not SpecifierSet(range_).contains(found[name], prereleases=False)
-        assert SpecifierSet(range_).contains(pins[name])
+        assert SpecifierSet(range_).contains(PINS[name])
 
 
 FIT = {

@@ -306,11 +306,6 @@ def of_stacks(**changes):
     return head_view(**stacks() | changes)
 
 
-def attend():
-    """What PyTorch's layer returns as its weights: the mean of its heads."""
-    return torch.nn.MultiheadAttention(6, 3, batch_first=True)(*[torch.ones(1, 4, 6)] * 3)[1]
-
-
 class Untyped(Words):
     def __call__(self, *texts, return_tensors):
         return {"input_ids": super().__call__(*texts)["input_ids"]}
@@ -321,12 +316,11 @@ def of_text(**changes):
     return text_view(attention, tokens, **told | changes)
 
 
-def longformer():
-    """Weights by distance, with a window of 4 on 5 tokens: column j of row i is key i + j - 2."""
-    key = torch.arange(5)[:, None] + torch.arange(5) - 2
-    return [torch.ones(1, 2, 5, 5).masked_fill((key < 0) | (key > 4), -torch.inf).softmax(-1)]
-
-
+# What PyTorch's layer returns as its weights: the mean of its heads.
+MEAN = torch.nn.MultiheadAttention(6, 3, batch_first=True)(*[torch.ones(1, 4, 6)] * 3)[1]
+# Weights by distance, with a window of 4 on 5 tokens: column j of row i is key i + j - 2.
+KEY = torch.arange(5)[:, None] + torch.arange(5) - 2
+LONGFORMER = [torch.ones(1, 2, 5, 5).masked_fill((KEY < 0) | (KEY > 4), -torch.inf).softmax(-1)]
 # Each with the call and what the answer says.
 OF_A_WRONG_TYPE = {
     "not tensors": (lambda: head_view([[1.0]], names(1)), "outputs.attentions"),
@@ -335,7 +329,7 @@ OF_A_WRONG_TYPE = {
     "a set of tokens": (lambda: head_view(A, {*T}), "attention needs tokens"),
     "heads as truths": (lambda: head_view(A, T, heads=torch.tensor([True] * 3)), r"heads.*tensor\(True"),
     "a layer": (lambda: head_view(A[0], T), r"\(1, 3, 4, 4\).*pass \[attn_weights\]"),
-    "MultiheadAttention": (lambda: head_view(attend(), T), r"\(1, 4, 4\).*average_attn_weights=False"),
+    "MultiheadAttention": (lambda: head_view(MEAN, T), r"\(1, 4, 4\).*average_attn_weights=False"),
     "no tokens": (lambda: head_view(A), "attention needs tokens.*patches of an image"),
     "a text for tokens": (lambda: head_view(A, "abcd"), "attention needs tokens"),
     "ids for tokens": (lambda: head_view(A, [1, 2, 3, 4]), "convert_ids_to_tokens"),
@@ -390,7 +384,7 @@ OF_A_WRONG_VALUE = {
     "layer indices": (lambda: head_view(A, T, layer_indices=[1]), r"layer_indices is \[1\].*2 layers"),
     "layer indices twice": (lambda: head_view(A, T, layer_indices=[1, 1]), "ascending"),
     "a missing layer": (lambda: head_view(A, T, layer=0, layer_indices=[1, 3]), "0 .*one of 1, 3"),
-    "offsets": (lambda: head_view(longformer(), names(5)), "each distance.*Longformer"),
+    "offsets": (lambda: head_view(LONGFORMER, names(5)), "each distance.*Longformer"),
     "NaN in the model": (lambda: neuron_view(broken_bert(), Words(), "w5"), "NaN"),
     "B without a type": (lambda: neuron_view(BERT, Untyped(), "w5", "w6"), "where sentence B begins"),
     "an empty text": (lambda: of_bert(" "), "sentence_a"),

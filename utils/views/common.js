@@ -182,7 +182,9 @@ function fillMenu(id, indices, chosen, mean = []) {
   byId(id).replaceChildren(...options.map((value) => new Option(indices[value] ?? value, value, false, value === chosen)));
 }
 const say = (text) => (byId("said").textContent = text);
-const HINT = "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
+const HINT = matchMedia("(hover: none)").matches
+  ? "Tap a token to see its weights in digits. A second tap lets go."
+  : "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
 // A text between others. What is written from right to left, or says that it is, turns nothing round beside it.
 const isolate = (text) => `\u2068${text || "empty"}\u2069`;
