@@ -215,7 +215,8 @@ def entry() -> str:
     """The first line after what the course is: what to click, what to type."""
     return (
         '[<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36">]'
-        f"({colab(paths()[0])})\n\nIn Colab there is nothing to install. Or run `make lab` on [your own machine](#start)."
+        f"({colab(paths()[0])})\n\nIn Colab there is nothing to install. "
+        "Or run `make lab` on [your own machine](#start)."
     )
 
 
