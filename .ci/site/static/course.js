@@ -54,6 +54,7 @@ addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_inpu
 addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_output pre").forEach((pre) => {
   const lines = pre.textContent.split("\n").filter((line) => /^ +\S|\S {2,}\S/.test(line));
   pre.classList.toggle("columns", lines.length > 1);
+  pre.style.setProperty("--columns", Math.max(...pre.textContent.split("\n").map((line) => line.length)));
 }));
 
 // A command that is too long goes on below after a space, or a slash in a path: not in mid-word.
