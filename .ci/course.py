@@ -212,12 +212,9 @@ def generated(path: Path) -> dict[str, str]:
 
 
 def entry() -> str:
-    """The first line after what the course is: what to click, what to type."""
-    return (
-        '[<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36">]'
-        f"({colab(paths()[0])})\n\nIn Colab there is nothing to install. "
-        "Or run `make lab` on [your own machine](#start)."
-    )
+    """The first line after what the course is: what to click."""
+    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" align="middle">'
+    return f"[{badge}]({colab(paths()[0])}) or [your machine](#start)"
 
 
 def launch() -> str:
@@ -227,7 +224,7 @@ def launch() -> str:
     # The placeholder begins with a hyphen, as no name on GitHub can.
     clone = "" if repository().startswith("-") else f", or `git clone {home} attention-course`"
     return (
-        "Colab opens each notebook by [its link below](#the-notebooks). [Binder]"
+        "In Colab there is nothing to install: each notebook has [its link below](#the-notebooks). [Binder]"
         f"({binder}) opens the whole course in JupyterLab; its first start takes minutes.\n\n"
         "On your own machine you need Python 3.11 to 3.14. [Download the course]"
         f"({home}/archive/refs/heads/main.zip) and unpack it{clone}. In its folder:"

@@ -12,7 +12,8 @@ from view_samples import lab, linear, luminance
 
 import course
 from utils.plots import PALETTE, AttentionTable
-from utils.views.ink import COLOURS, opacity, opening_strength
+from utils.views.pictures import CHIPS
+from utils.views.ink import COLOURS, DARK, GROUND, INKS, opacity, opening_strength
 
 DRAWINGS = sorted(set((course.ROOT / "images").glob("*.svg")) - {course.ROOT / "images/open-in-colab.svg"})
 each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
@@ -60,8 +61,8 @@ def test_the_colours_of_queries_keys_and_values_are_told_apart_without_colour():
     of = {name: re.search(r"fill: (#\w+)", rule)[1] for name, rule in ROLES.items()}
     assert not too_near({of[name] for name in ("query", "key", "value", "no", "box")})
     assert not too_near({of[name] for name in ("first", "second", "third", "box")})
-    first_page = (course.ROOT / ".ci" / "site" / "front.html").read_text(encoding="utf-8")
-    assert all(f"{{ {ROLES[name][:-1]} }}" in first_page for name in ("query", "key"))
+    page = (course.ROOT / "utils" / "views" / "page.html").read_text(encoding="utf-8")  # behind a chosen token
+    assert all(f"{{ {ROLES[name]} }}" in page and of[name] == CHIPS[name] for name in CHIPS)
     assert not too_near({of["query"], of["key"]}, 1.7)
 
 
@@ -103,16 +104,19 @@ WITHOUT = {
 }
 
 
+@pytest.mark.parametrize("colours", [COLOURS, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("cones", WITHOUT)
-def test_twelve_colours_are_told_apart(cones):
-    inks = linear(matplotlib.colors.to_rgba_array(COLOURS)[:, :3])
+def test_twelve_colours_are_told_apart(cones, colours):
+    inks = linear(matplotlib.colors.to_rgba_array(colours)[:, :3])
     seen = lab((inks @ np.array(WITHOUT[cones]).T).clip(0, 1))
     distances = torch.pdist(torch.from_numpy(seen))
-    assert len(set(COLOURS)) == 12 and distances.min() > (30 if cones == "none" else 17)
+    assert len(set(colours)) == 12 and distances.min() > (30 if cones == "none" else 17)
 
 
-def test_a_weight_of_1_can_be_seen_on_white_and_on_black():
-    assert all(contrast(ink, ground) >= 3 for ink in COLOURS for ground in ("white", "black"))
+def test_a_weight_of_1_can_be_seen_on_either_ground_and_text_on_its_colour():
+    for colours, ground, inks in ((COLOURS, "white", INKS), (DARK, GROUND, ["black"] * 12)):
+        assert all(contrast(colour, ground) >= 3 for colour in colours)
+        assert all(contrast(*pair) >= INK for pair in zip(colours, inks, strict=True))
     for heads in (1, 12):
         assert opacity(1.0, opening_strength(heads)) == 1 and opacity(0.0, opening_strength(heads)) == 0
     found = [opacity(0.3), opacity(0.3, opening_strength(1)), opacity(0.3, opening_strength(12))]

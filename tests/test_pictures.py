@@ -52,7 +52,7 @@ def blank(view):
 # --- lines
 
 
-def one_by_one(image, opacities, colours, left, right, top, step, width, fine=8):
+def one_by_one(image, opacities, colours, left, right, top, step, width, most=0, fine=8):
     """Lines drawn by what source-over means, the faint ones first, each with its part of a pixel."""
     rows, columns = image.shape[:2]
     y, x = (np.mgrid[: rows * fine, : columns * fine] + 0.5) / fine
@@ -63,7 +63,8 @@ def one_by_one(image, opacities, colours, left, right, top, step, width, fine=8)
         cosine, sine = (right - left) / length, down / length
         along = cosine * (x - start[0]) + sine * (y - start[1])
         across = cosine * (y - start[1]) - sine * (x - start[0])
-        inside = (np.abs(across) <= width / 2) & (along >= 0) & (along <= length)
+        wide = max(width, most * opacities[head, query, key])
+        inside = (np.abs(across) <= wide / 2) & (along >= 0) & (along <= length)
         covered = inside.reshape(rows, fine, columns, fine).mean(axis=(1, 3))[..., None]
         image += opacities[head, query, key] * covered * (colours[head] - image)
 
@@ -72,6 +73,7 @@ FANS = {
     "faint": (np.full((2, 3, 4), 0.05), (10.3, 60.8, 9.4, 12, 3.2)),
     "strong": (np.linspace(0.3, 1, 24).reshape(2, 3, 4), (10, 60, 8.5, 12, 4)),
     "steep": (weights(1, 3, 6)[0][0].numpy() ** 2, (12.5, 30, 6, 11, 2)),
+    "wide": (np.linspace(0, 1, 24).reshape(2, 3, 4), (10, 60, 8.5, 12, 2, 6)),
     "one line": (np.array([[[0.0, 0.9], [0.0, 0.0]]]), (8, 50, 7, 20, 4)),
     "past the edges": (np.full((1, 5, 5), 0.4), (-20, 90, -8, 20, 4)),
     "nothing": (np.zeros((1, 2, 2)), (10, 60, 8, 12, 4)),
@@ -366,7 +368,7 @@ def test_colours_of_a_png_are_those_that_were_composed():
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("kind", ["heads", "head, dense", "model", "model, compact", "neuron"])
+@pytest.mark.parametrize("kind", ["heads", "head, token", "head, dense", "model", "model, compact", "neuron"])
 def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
     """Lines and tokens of the real model, and 10,000 lines: on average less than 1 apart (CIE76)."""
     attention, tokens, _ = pair()
@@ -375,6 +377,7 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
     light = {"display_mode": "light"}
     view = {
         "heads": lambda: head_view(attention, tokens, **light),
+        "head, token": lambda: head_view(attention, tokens, heads=[2], token=tokens[2], **light),
         "head, dense": lambda: head_view(dense, names(100), heads=[4], **light),
         "model": lambda: model_view(attention, tokens, **light),
         "model, compact": lambda: model_view(attention * 5, tokens, **light),

@@ -137,11 +137,9 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.wait_for_function("document.querySelector('#left .now')?.textContent === 'it'")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
     drawn = test_browser.stroked(frame, expected.shape, canvas=1)
-    assert set(frame.locator("#digits text").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
-    bars = frame.eval_on_selector_all(".boxes rect", "all => all.map(one => +one.getAttribute('width'))")
-    seen = expected[10] * (expected[10] >= 0.005)  # bars are as long; lines are no fainter than 0.6
-    assert np.abs(np.array(bars) / max(bars) - (seen / seen.max()).numpy()).max() < 0.005
-    assert (drawn[10] - (seen**0.25).clamp(min=0.6) * (seen > 0)).abs().max() < 0.005
+    assert set(frame.locator("#digits text:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
+    seen = expected[10] * (expected[10] >= 0.005)
+    assert (drawn[10] - seen.clamp(min=0.6) * (seen > 0)).abs().max() < 0.005
     assert drawn[:10].max() == drawn[11:].max() == 0 and front.errors == []
 
 

@@ -108,7 +108,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
     texts += course.NOTEBOOKS.glob("*.md")
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "pronoun-view")
+    (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "one-head")
     if view := cell.outputs[0].data.get("text/html"):
         view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
         (folder / "view.html").write_text(view, encoding="utf-8")

@@ -25,7 +25,7 @@ from . import pictures, texts
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
 from .options import with_options
 from .page import View, make_choices, make_controls, menu, sentence_choices
-from .panels import choose, read_index, read_indices, read_panels, require_grid_lines, warn_if_slow
+from .panels import choose, read_index, read_indices, read_panels, read_token, require_grid_lines, warn_if_slow
 
 __all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 
@@ -47,6 +47,7 @@ def head_view(
     html_action=None,
     *,
     layer_indices=None,
+    token=None,
 ):
     """Draw bertviz's head view: a line from each query token (left) to each key token (right), a colour for each head.
 
@@ -57,6 +58,7 @@ def head_view(
     layer, heads: which layer (0-based) and which heads (0-based) are shown first; default the first layer, all heads.
     include_layers: which layers (0-based) are in the page; default all.
     layer_indices: which layers of the model these are, for a hybrid, in which only some layers attend; default 0, 1, ...
+    token: index (0-based) or text of a query token that the page opens with, as if it were clicked; default none.
 
     An encoder-decoder has other arguments in place of attention, tokens and sentence_b_start: encoder_attention, from
     encoder_tokens to themselves; decoder_attention, from decoder_tokens to themselves; cross_attention, from
@@ -64,7 +66,8 @@ def head_view(
     A menu of the page chooses between them. The static picture has no menu, so it shows all of them side by side.
 
     In the page, one head's lines are as opaque as their weights; with several heads, as the squares of them, so that
-    the strong ones can be seen. Pointing at a token shows its weights in digits, for several heads their mean. "Words"
+    the strong ones can be seen. A line that is more than half opaque is wider, too. Pointing at a token shows its
+    weights in digits: of one head as bars, of several their mean. "Words"
     adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens or the
     first; the other weights stay as they are, or with "Rescale the rest" add up to 1 again. "mean" in the menu is over
     the layers of the page, the square "mean" over all heads.
@@ -82,11 +85,12 @@ def head_view(
     heads = read_indices("heads", heads, range(num_heads))
     chosen = [choose(panel, layers) for panel in panels]
     data = {"attention": make_choices(chosen), "layer": layer, "heads": heads, "include_layers": layers}
+    data["token"] = None if token is None else read_token(token, panels[0].query_tokens)
     shown = f"L{layer}H{heads[0]}" if len(heads) == 1 else f"layer {layer}, {_some(heads, num_heads, 'head')}"
     text = _with_remark(f"Head view: {_sizes(panels)} tokens, {shown}", panels, data)
     menus = menu("layer", "Layer") + make_controls(panels)
-    draw = partial(pictures.draw_heads, panels, layer, heads)
-    return text, menus, data, round(22.5 * count) + 170, draw
+    draw = partial(pictures.draw_heads, panels, layer, heads, data["token"])
+    return text, menus, data, round(22.5 * count) + 150, draw
 
 
 @with_options
@@ -164,8 +168,8 @@ def neuron_view(
     tokenizer: the tokenizer of that model. sentence_a, sentence_b: one text, or a pair, which adds the A/B menu. For an
     encoder-decoder sentence_b is the target that its decoder reads; without it the encoder alone is drawn.
     layer, head: what is shown first (0-based), default the first of each. model_type is bertviz's, and not needed here.
-    token: index (0-based) of the query token that the static picture shows, default 1: the first after [CLS]. When it
-    is given, the page too opens with this token chosen.
+    token: index (0-based) or text of the query token that the static picture shows, default 1: the first after [CLS].
+    When it is given, the page too opens with this token chosen.
     show: "encoder", "decoder" or "cross", the attention of an encoder-decoder that is shown first; default the first
     that is caught. include_layers, include_heads: which (0-based) are in the page; default all.
 
@@ -209,7 +213,7 @@ def neuron_view(
     layer = first.layers[0] if layer is None else read_index("layer", layer, first.layers, whose)
     head = first.heads[0] if head is None else read_index("head", head, first.heads, whose)
     count, keys = len(first.query_tokens), len(first.key_tokens)
-    chosen = min(1, count - 1) if token is None else read_index("token", token, range(count))
+    chosen = min(1, count - 1) if token is None else read_token(token, first.query_tokens)
     sizes = str(count) if len(panels) == 1 else f"{kind} {count} × {keys}"
     remarks = [*first.stack.remarks]
     if absent:
@@ -251,8 +255,8 @@ def text_view(
     attention, tokens, prettify_tokens, include_layers, include_heads, layer_indices: as in `model_view`; up to 512
     tokens. Blue is what a token attends to, orange who attends to it.
     prompt_length: how many tokens were given to the model; a mark stands where it began to write.
-    layer, head: what is shown first (0-based), default the first layer and the mean of its heads. token: which token
-    is kept at first, default the last, whose weights the static picture shows.
+    layer, head: what is shown first (0-based), default the first layer and the mean of its heads. token: index or
+    text of the one that is kept at first, default the last; the static picture shows its weights.
     logits or probabilities: what the model said of each next token, (tokens, vocabulary), with input_ids, the ids of
     the tokens, and vocabulary, the tokenizer or the text of each id. Then a token is underlined the redder the more it
     surprised the model, and of a chosen one the view names the five tokens that the model held likeliest to follow.
@@ -270,7 +274,7 @@ def text_view(
     layer = layers.index(layers[0] if layer is None else read_index("layer", layer, layers))
     if head is not None or len(heads) == 1:
         head = heads.index(heads[0] if head is None else read_index("head", head, heads))
-    token = count - 1 if token is None else read_index("token", token, range(count))
+    token = count - 1 if token is None else read_token(token, panel.query_tokens)
     if prompt_length is not None:
         prompt_length = read_index("prompt_length, a number of tokens", prompt_length, range(1, count))
     surprise, nexts = texts.read_prediction(logits, probabilities, input_ids, vocabulary, tokens)

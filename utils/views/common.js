@@ -126,10 +126,12 @@ function weightsOf(choice, left, right, layer, head) {
 
 // --- ink
 
-const colourOf = (index) => view.colours[index % view.colours.length];
-const textColour = () => (view.display_mode === "dark" ? "#cccccc" : "#202020");
-// The exponent from a weight to its opacity, where so many heads lie upon each other.
-const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value);
+const isDark = () => view.display_mode === "dark";
+const ofColours = (colours, index) => colours[view.display_mode][index % colours[view.display_mode].length];
+const colourOf = (index) => ofColours(view.colours, index);
+const textColour = () => (isDark() ? "#cccccc" : "#202020");
+// The exponent from a weight to its opacity, where so many heads lie upon each other. One head's faint ink is seen less in the dark.
+const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("strength").value * (heads === 1 && isDark() ? 1.5 : 1));
 
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
 const widthOfPage = (most = 1100) => clamp(document.documentElement.clientWidth - 16, 300, most);
@@ -145,9 +147,9 @@ function fit(words, room) {
 // --- words that are watched
 
 // Call show(side, index) while one of the words is pointed at or has the focus, and `rest` when none is. A click or
-// Enter keeps it, so that the mouse can leave; again, or Escape, lets go. rows: lists of the parts, all of a list in one
-// parent; names: those of the parts.
-function watch(rows, names, show, rest) {
+// Enter keeps it: it is shown when none is pointed at, or, if it holds, whatever is; again, or Escape, lets go. rows: lists
+// of the parts, all of a list in one parent; names: those of the parts.
+function watch(rows, names, show, rest, holds = false) {
   const watched = { kept: null };
   const each = (act) => rows.forEach((list, side) => list.forEach((row, index) => act(row, side, index)));
   const is = (place, side, index) => Boolean(place && place[0] === side && place[1] === index);
@@ -161,15 +163,15 @@ function watch(rows, names, show, rest) {
     each((row, ...at) => row.setAttribute("aria-pressed", is(watched.kept, ...at)));
     point(watched.kept);
   };
-  const free = (act) => () => watched.kept || act();
+  const free = (act) => () => (holds && watched.kept) || act();
   const press = (...at) => watched.keep(is(watched.kept, ...at) ? null : at);
   rows.forEach((list, side) => reach(list, (_, index) => names[side][index], (_, index) => ({
     press: () => press(side, index),
     onfocus: free(() => point([side, index])),
-    onblur: free(() => point(null)),
+    onblur: () => point(watched.kept),
   })));
   each((row, ...at) => Object.assign(row, { onclick: () => press(...at), onmouseover: free(() => point(at)) }));
-  rows.forEach(([{ parentNode }]) => (parentNode.onmouseleave = free(() => point(null))));
+  rows.forEach(([{ parentNode }]) => (parentNode.onmouseleave = () => point(watched.kept)));
   watched.keep(null);
   return watched;
 }

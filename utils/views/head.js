@@ -1,10 +1,11 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-let ROW = 22.5, SIZE = 15, SHARE = 0.26; // of a row: height, letters; of the width: a column of words
+let ROW = 22.5, SIZE = 15; // of a row: its height, its letters
+let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-let LINES = 124; // the least room for lines
-let words, place; // the width of a column of words; where lines run between the columns
+let LINES = 110; // the least room for lines
+let words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
 let watched;
@@ -16,10 +17,12 @@ const layerNow = () => layers[byId("layer").selectedIndex] ?? "mean";
 const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head);
 
 function draw() {
-  const choice = choiceNow(), layer = byId("layer").selectedIndex, kept = watched?.kept;
-  const width = widthOfPage(), digits = width < 480 ? 34 : 48;
-  words = Math.min(SHARE * width, (width - LINES) / 2 - digits);
-  place = { left: digits + words, right: width - digits - words, top: TOP, step: ROW };
+  const choice = choiceNow(), layer = byId("layer").selectedIndex;
+  const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
+  const width = widthOfPage(), narrow = width < 480, digits = narrow ? 34 : 48;
+  const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - LINES - 2 * digits; // keys have the room for bars
+  words = shares.map((share) => share * Math.min(width, room / sum(shares)));
+  place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
   weights = shown.map((_, head) => (head === MEAN && !shown[MEAN] ? null : weightsOf(choice, left, right, layer, head)));
   const height = Math.max(left.length, right.length) * ROW + TOP + 4;
@@ -32,12 +35,15 @@ function draw() {
     one.translate(-start, 0);
   });
   const drawing = svg(byId("vis"), "svg", { width, height });
-  svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, "query");
-  svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, "key");
+  svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, HEADINGS[0]);
+  svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, HEADINGS[1]);
   drawAll();
-  watched = drawColumns(drawing, [left, right], place, { words, size: SIZE, away: 6, room: 0.68 * words - 10 }, paint, rest);
-  if (kept) watched.keep(kept);
+  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.8 : 0.68 };
+  watched = drawColumns(drawing, [left, right], place, sizes, paint, rest);
+  const again = kept && [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1]));
+  watched.keep(again >= 0 && kept ? [kept[0], again] : null);
 }
+const pieceAt = (side, index) => [side, [left, right][side][index].pieces[0]];
 function drawAll() {
   clear(ink);
   if (shown[MEAN]) weights[MEAN] ||= weightsOf(choiceNow(), left, right, byId("layer").selectedIndex, MEAN);
@@ -51,17 +57,20 @@ const showOnly = (which) => [ink, inkOfOne].forEach((one) => (one.canvas.style.v
 function paint(ends, side, index) {
   const on = heads();
   const weightsAt = ([row, column]) => on.map((head) => weights[head][row * right.length + column]);
+  const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
   showOnly(inkOfOne);
   clear(inkOfOne);
-  ends.forEach((end) => drawTogether(on, weightsAt(end), end));
-  const mean = ends.map((end) => sum(weightsAt(end)) / on.length);
-  drawBoxes(side, on, ends.map(weightsAt));
+  ends.forEach((end, i) => drawTogether(on, weightsAt(end), mean[i], end));
+  find(".boxes").forEach((part) => part.remove());
+  if (on.length > 1) drawBoxes(side, on, ends.map(weightsAt));
   if (ends.length > LONG && watched?.kept) drawGathered(side, index, mean);
-  return [mean, on.length > 1 ? `Layer ${layerNow()}, mean of the ${on.length} heads shown` : nameOfOne(on[0])];
+  if (on.length > 1) return [mean, `Layer ${layerNow()}, mean of the ${on.length} heads shown`];
+  return [mean, nameOfOne(on[0]), headColour(on[0])];
 }
 // The lines of all heads from one token to another lie on one place. They are drawn as one, in the colour that they
-// make together: a twelfth of the time. Of one token there are so few that each has its full strength.
-function drawTogether(on, weights, [row, column]) {
+// make together: a twelfth of the time. Of one token there are so few that each can be seen, as wide as their mean weight;
+// only what would be 0.00 is left out.
+function drawTogether(on, weights, mean, [row, column]) {
   let opacity = 0;
   const colour = [0, 0, 0];
   strongest(weights, on.length).reverse().forEach((i) => {
@@ -70,13 +79,14 @@ function drawTogether(on, weights, [row, column]) {
     [1, 3, 5].forEach((at, part) => (colour[part] += (parseInt(hue.slice(at, at + 2), 16) - colour[part]) * (own / opacity || 0)));
   });
   inkOfOne.strokeStyle = `rgb(${colour})`;
-  drawLine(inkOfOne, opacity, row, column, place);
+  const line = Math.max(1.2, 2 * view.most * mean);
+  if (mean >= view.least) drawLine(inkOfOne, Math.max(0.6, opacity), row, column, { ...place, line, most: 0 });
 }
 // Beside each of a token's partners a row of boxes, one for each head.
 function drawBoxes(side, on, all) {
-  find(".boxes").forEach((part) => part.remove());
   const group = svg(byId("vis").querySelector("svg"), "g", { class: "boxes" });
-  const wide = 0.3 * words, width = wide / on.length, x = side ? place.left - words : place.right + words - wide;
+  const column = words[1 - side], wide = 0.3 * column, width = wide / on.length;
+  const x = side ? place.left - column : place.right + column - wide;
   all.forEach((weights, row) => weights.forEach((weight, i) => svg(group, "rect", {
     x: x + i * width, y: TOP + row * ROW + 2, width, height: ROW - 4, fill: headColour(on[i]), opacity: weight ** exponent(1),
   })));
@@ -85,7 +95,7 @@ function drawBoxes(side, on, all) {
 function drawGathered(side, index, mean) {
   find("#gathered").forEach((part) => part.remove());
   const others = [right, left][side];
-  const best = strongest(mean, 12).filter((i) => mean[i] >= 0.005).sort((a, b) => a - b);
+  const best = strongest(mean, 12).filter((i) => mean[i] >= view.least).sort((a, b) => a - b);
   const box = add(byId("vis"), "div", { id: "gathered" });
   best.forEach((i) => add(box, "div", { textContent: `${mean[i].toFixed(2)} ${isolate(others[i].text)}`, title: nameOf(others[i]) }));
   const top = TOP + (index + 0.5) * ROW - box.offsetHeight / 2;
@@ -101,7 +111,7 @@ function rest() {
 
 function drawSquares() {
   const names = shown.map((_, head) => `<button>${head === MEAN ? "mean" : head}</button>`);
-  byId("vis").insertAdjacentHTML("beforebegin", `<div id=heads role=group aria-label=Heads>${names.join("")}</div>`);
+  byId("layer").parentNode.insertAdjacentHTML("afterend", `<div id=heads role=group aria-label=Heads>${names.join("")}</div>`);
   const buttons = find("#heads button");
   const name = (_, head) => head === MEAN
     ? "Mean of all heads. Space or Enter shows it alone, or all heads."
@@ -133,7 +143,7 @@ function markSquares() {
   find("#heads button").forEach((button, head) => {
     button.setAttribute("aria-pressed", shown[head]);
     button.style.setProperty("--colour", headColour(head));
-    button.style.setProperty("--on", head === MEAN ? "var(--ground)" : view.inks[head % view.inks.length]);
+    button.style.setProperty("--on", head === MEAN ? "var(--ground)" : ofColours(view.inks, head));
   });
 }
 // Faint lines of two heads may look alike: the status line names the head of the line under the pointer, and its square
@@ -147,7 +157,7 @@ function nameLine({ clientX, clientY }) {
       if (Math.abs(row + along * (column - row) - y) * ROW > 2) return;
       for (const head of heads()) {
         const weight = weights[head][row * right.length + column];
-        if (weight >= 0.005 && weight > (best?.weight ?? 0)) best = { weight, head, row, column };
+        if (weight >= view.least && weight > (best?.weight ?? 0)) best = { weight, head, row, column };
       }
     }));
   }
@@ -164,7 +174,7 @@ begin(() => {
   document.addEventListener("keydown", (event) => event.key === "Escape" && watched.keep(null));
   byId("vis").addEventListener("mousemove", nameLine);
   onChange((what) => {
-    if (["filter", "words", "hide", "first"].includes(what)) watched.keep(null);
+    if (what === "filter") watched.keep(null);
     if (what === "ground") markSquares();
     draw();
   });

@@ -1,25 +1,28 @@
 """The ink of the views: twelve colours, and how opaque a weight is drawn. The page gets all of it in its data.
 
-No two of the colours are nearer than 18 in CIELAB, seen with normal colour vision or with none of the red, the green or
-the blue cones (Machado et al. 2009). Each has a contrast of 3 : 1 or more against white and against black.
+No two of the colours are nearer than 17 in CIELAB, seen with normal colour vision or with none of the red, the green or
+the blue cones (Machado et al. 2009). Each has a contrast of 3 : 1 or more against its ground: white, or GROUND.
 """
 
-COLOURS = (
-    "#0060cc",  # blue
-    "#cc8400",  # orange
-    "#6c9c6c",  # green
-    "#c0000c",  # red
-    "#7800fc",  # violet
-    "#9c3c3c",  # brown
-    "#f0489c",  # pink
-    "#60606c",  # slate
-    "#a89048",  # sand
-    "#309cd8",  # sky
-    "#9c3c9c",  # plum
-    "#e400fc",  # magenta
+# On white, in the dark, and text on the first; on the second it is black.
+TWELVE = (
+    ("#0060cc", "#1b7ace", "white"),  # blue
+    ("#cc8400", "#d6a243", "black"),  # orange
+    ("#6c9c6c", "#84b395", "black"),  # green
+    ("#c0000c", "#f1655a", "white"),  # red
+    ("#7800fc", "#9446fc", "white"),  # violet
+    ("#9c3c3c", "#a86263", "white"),  # brown
+    ("#f0489c", "#fe89ca", "black"),  # pink
+    ("#60606c", "#888995", "white"),  # slate
+    ("#a89048", "#e1cb99", "black"),  # sand
+    ("#309cd8", "#8cd5ff", "black"),  # sky
+    ("#9c3c9c", "#9b5fa0", "white"),  # plum
+    ("#e400fc", "#fa4bfa", "black"),  # magenta
 )
-INKS = tuple({"b": "black", "w": "white"}[ink] for ink in "wbbwwwbwbbwb")  # of text on them
-LINE = 2  # the width of a line, in pixels of the page
+COLOURS, DARK, INKS = zip(*TWELVE, strict=True)
+GROUND = "#0d1117"  # of a page in the dark
+LINE, MOST = 2, 4  # the width of a line, in pixels of the page, and of one in a head view that is not see-through at all
+LEAST = 0.005  # a smaller weight is 0.00 in digits
 FAINTEST = 1 / 512  # what is less opaque is not drawn: a canvas would not show it
 
 

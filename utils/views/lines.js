@@ -8,18 +8,19 @@ function addCanvas(parent, width, height) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
   const ink = canvas.getContext("2d");
   ink.scale(sharpness, sharpness);
-  ink.lineWidth = view.line;
   return ink;
 }
 // A canvas keeps its colours in 255 steps. On the ground faint lines stay truer in them than on nothing.
 function clear(ink) {
   ink.globalAlpha = 1; // the last line may have been faint
-  ink.fillStyle = view.display_mode === "dark" ? "black" : "white";
+  ink.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ground");
   ink.fillRect(-99, 0, 1e5, 1e5);
 }
-// Draw a line from the middle of a row, at the left, to that of another, at the right.
-function drawLine(ink, opacity, row, column, { left, right, top, step }) {
+// Draw a line from the middle of a row, at the left, to that of another, at the right. line: how wide; most: how wide one
+// is that is not see-through at all.
+function drawLine(ink, opacity, row, column, { left, right, top, step, line, most = 0 }) {
   ink.globalAlpha = Math.min(1, opacity);
+  ink.lineWidth = Math.max(line, most * ink.globalAlpha);
   ink.beginPath();
   ink.moveTo(left, top + (row + 0.5) * step);
   ink.lineTo(right, top + (column + 0.5) * step);
@@ -51,33 +52,51 @@ function drawLines(ink, heads, columns, power, place) {
 }
 
 // Draw the words of the queries and of the keys, and watch them. lines: of text, on either side; place: where lines of ink
-// run between the columns; away: from a column to the weights beside it. Of a word that is pointed at, paint(ends, side,
-// index) draws what belongs to its lines, whose ends are [query, key], and returns their weights and whose these are.
-function drawColumns(drawing, lines, place, { words, size, away, room = words - 10 }, paint, rest) {
+// run between the columns; words: how wide each column is; room: the share of it for words; free: how much is beside it;
+// away: from it to the weights. Of a word that is pointed at, paint(ends, side, index) draws what belongs to its lines, whose
+// ends are [query, key], and returns their weights, whose these are, and the colour of bars, if they are drawn as such.
+function drawColumns(drawing, lines, place, { words, size, away, free, room = 1 }, paint, rest) {
   const { left, right, top, step } = place, y = (i) => top + i * step + size;
   const rows = ["left", "right"].map((id, side) => {
-    const column = svg(drawing, "g", { id }), x = side ? right : left - words;
+    const column = svg(drawing, "g", { id }), x = side ? right : left - words[side];
     const at = side ? { x: right + 7.5, "text-anchor": "start" } : { x: left - 7.5, "text-anchor": "end" };
     const drawn = lines[side].map(({ text }, i) => {
       const row = svg(column, "g");
-      svg(row, "rect", { class: "background", x, y: top + i * step, width: words, height: step });
+      svg(row, "rect", { class: "background", x, y: top + i * step, width: words[side], height: step });
+      svg(row, "rect", { class: "chip", y: top + i * step + 1, height: step - 2, rx: 4 });
       svg(row, "text", { class: "token", ...at, y: y(i), "font-size": size }, text);
       return row;
     });
-    fit(find(".token", column), room);
+    fit(find(".token", column), room * words[side] - 10);
     return drawn;
   });
+  const longest = rows.map((list) => Math.max(...list.map((row) => {
+    const [, chip, word] = row.children, width = word.getComputedTextLength();
+    chip.setAttribute("x", word.getAttribute("x") - (word.getAttribute("text-anchor") === "end" ? width : 0) - 6);
+    chip.setAttribute("width", width + 12);
+    return width + 20;
+  })));
   const digits = svg(drawing, "g", { id: "digits" });
   const show = (side, index) => {
     const others = lines[1 - side], ends = others.map((_, other) => (side ? [other, index] : [index, other]));
-    const at = side ? { x: left - words - away, "text-anchor": "end" } : { x: right + words + away, "text-anchor": "start" };
-    const [weights, of] = paint(ends, side, index);
+    const [weights, of, fill] = paint(ends, side, index), [best] = strongest(weights, 1);
+    const start = longest[1 - side], column = words[1 - side];
+    const most = Math.max(0, column + free - start - 40); // of a bar, with room for digits
     digits.replaceChildren();
-    weights.forEach((weight, i) => svg(digits, "text", { class: "digits", ...at, y: y(i) }, weight.toFixed(2)));
+    weights.forEach((weight, i) => {
+      const width = fill && weight >= view.least ? weight * most : 0;
+      const beyond = fill ? start + width + (width && 6) : column + away, x = side ? left - start - width : right + start;
+      if (width) svg(digits, "rect", { class: "bar", x, y: top + i * step + 3, width, height: step - 6, fill });
+      const at = side ? { x: left - beyond, "text-anchor": "end" } : { x: right + beyond, "text-anchor": "start" };
+      svg(digits, "text", { class: `digits${weight < view.least ? " none" : ""}`, ...at, y: y(i) }, weight.toFixed(2));
+      rows[1 - side][i].classList.toggle("best", i === best && weight >= view.least);
+    });
+    rows[side].forEach((row) => row.classList.remove("best"));
     sayWeights(lines[side][index], !side, others, weights, of);
   };
   return watch(rows, lines.map((side) => side.map(nameOf)), show, () => {
     digits.replaceChildren();
+    rows.flat().forEach((row) => row.classList.remove("best"));
     rest();
     say(HINT);
   });

@@ -66,14 +66,13 @@ function draw() {
 }
 function drawGrid(ink) {
   clear(ink);
-  ink.lineWidth = cell.line;
   const { bin, step, width, height, thin } = cell, [rows, columns] = [left, right].map((lines) => Math.ceil(lines.length / bin));
   const power = exponent(1), inner = step * Math.max(left.length, right.length);
   layers.forEach((_, row) => heads.forEach((_, column) => {
     let weights = weightsAt(row, column);
     if (thin < 1) weights = together(weights, rows, columns, power);
     const x = AXIS + column * width + EDGE;
-    const place = { left: x, right: x + width - 2 * EDGE - 4, top: row * height + (height - inner) / 2, step: step * bin };
+    const place = { left: x, right: x + width - 2 * EDGE - 4, top: row * height + (height - inner) / 2, step: step * bin, line: cell.line };
     drawLines(ink, [{ weights, colour: rowColour(row) }], columns, thin < 1 ? 1 : power, place);
   }));
 }
@@ -112,7 +111,7 @@ function open(row, column) {
   card.querySelector("button").onclick = close;
   const height = Math.max(left.length, right.length) * ROW + 4, words = 0.26 * width - 4;
   const inside = add(card, "div", { id: "detail" });
-  const place = { left: DIGITS + words, right: width - DIGITS - words, top: 0, step: ROW };
+  const place = { left: DIGITS + words, right: width - DIGITS - words, top: 0, step: ROW, line: view.line };
   const ink = addCanvas(inside, width, height), drawing = svg(inside, "svg", { width, height });
   const weights = weightsAt(row, column), colour = rowColour(row), power = exponent(1);
   const paint = (ends) => {
@@ -126,7 +125,7 @@ function open(row, column) {
     clear(ink);
     drawLines(ink, [{ weights, colour }], right.length, power, place);
   };
-  opened = { row, column, watched: drawColumns(drawing, [left, right], place, { words, size: SIZE, away: 4 }, paint, rest) };
+  opened = { row, column, watched: drawColumns(drawing, [left, right], place, { words: [words, words], size: SIZE, away: 4 }, paint, rest) };
 }
 function close() {
   if (!opened) return;

@@ -107,12 +107,14 @@ def make_page(kind, title, menus, data):
     if len(data["attention"]) > 1:
         names = {place: choice["name"] for place, choice in enumerate(data["attention"])}
         menus = menu("filter", "Attention", names) + menus
-    data |= {"colours": ink.COLOURS, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
-    data |= {"line": ink.LINE, "faintest": ink.FAINTEST, "inks": ink.INKS}
+    data |= {"colours": {"light": ink.COLOURS, "dark": ink.DARK}, "inks": {"light": ink.INKS, "dark": ["black"]}}
+    data |= {"strengths": [ink.opening_strength(heads) for heads in (1, 2)], "line": ink.LINE, "most": ink.MOST}
+    data |= {"faintest": ink.FAINTEST, "least": ink.LEAST}
     if kind == "neuron":
         data["script"] = _neuron_script()
     parts = {
         "title": html.escape(title),
+        "ground": ink.GROUND,
         "menus": menus,
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "code": "\n".join(_own(f"{name}.js") for name in ("common", *CODE[kind])),

@@ -235,6 +235,15 @@ def read_index(name, index, there, whose="model"):
     return index
 
 
+def read_token(token, tokens):
+    """Return the index of a token that is given by its index or by its text, of which the first place counts."""
+    if isinstance(token, str):
+        if token not in tokens:
+            raise ValueError(f"token: {token!r} is none of the {len(tokens)} tokens. Give the text of one, or its index.")
+        return tokens.index(token)
+    return read_index("token", token, range(len(tokens)))
+
+
 def read_indices(name, indices, there):
     """Return a list of indices, each once. None means all, and a single number means a list of one."""
     if indices is None:

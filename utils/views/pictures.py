@@ -8,7 +8,7 @@ from math import ceil, log2, tanh
 
 import numpy as np
 
-from .ink import INKS, LINE, colour, opacity, opening_strength
+from .ink import INKS, LEAST, LINE, MOST, colour, opacity, opening_strength
 from .panels import choose, most_tokens
 from .sheets import Box, Cells, Fan, Grid, Sheet, Text
 
@@ -25,10 +25,14 @@ WORD = 82  # the room of a word beside the vectors
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
 NAMED = {"query": "#8a4a0c", "key": "#184f87"}  # the words, as in the drawings
+CHIPS = {"query": "#f4a655", "key": "#4a8dd3"}  # behind a chosen token, and behind the one that gets most from it
 
 
-def draw_heads(panels, layer, heads):
-    """Draw the chosen heads of one layer as lines, panel beside panel, below a numbered square for every head."""
+def draw_heads(panels, layer, heads, token=None):
+    """Draw the chosen heads of one layer as lines, panel beside panel, below a numbered square for every head.
+
+    token: index of the query token in the first panel whose lines and weights are shown alone; None: those of all.
+    """
     width, side = ONE if len(panels) == 1 else MANY
     count = most_tokens(panels)
     squares, top = _draw_squares(panels[0].levels.shape[1], heads, width * len(panels))
@@ -40,7 +44,8 @@ def draw_heads(panels, layer, heads):
         chosen = choose(panel, [layer], heads).weights[0]
         opacities = opacity(chosen, opening_strength(len(heads)))
         colours, first = [colour(head) for head in heads], top + 24
-        sheet.add(Fan(opacities, colours, left, right, first + HEIGHT / 2, HEIGHT, LINE))
+        fan = Fan(opacities, colours, left, right, first + HEIGHT / 2, HEIGHT, LINE, MOST)
+        sheet.add(*([fan] if token is None or place else _draw_token(fan, chosen, token, panel, side)))
         query = (left - 7.5, "right", "query", panel.query_tokens)
         for x, anchor, heading, tokens in (query, (right + 7.5, "left", "key", panel.key_tokens)):
             sheet.add(Text(x, top + 15, heading, 13, anchor, "bold", NAMED[heading]))
@@ -49,6 +54,31 @@ def draw_heads(panels, layer, heads):
         if len(panels) > 1:
             sheet.add(Text((left + right) / 2, top + 15, panel.name, 13, "center", "bold"))
     return sheet
+
+
+def _draw_token(fan, weights, token, panel, side):
+    """Return what a head view shows of one query token: its lines, as wide as their mean weights, and these in digits.
+
+    weights: (heads, query, key). Those of one head are bars, too. side: the room beside the lines.
+    """
+    mean, shapes, top = weights[:, token].mean(axis=0), [], fan.top - HEIGHT / 2
+    for key in np.flatnonzero(mean >= LEAST):
+        one, each = np.zeros_like(weights), weights[:, token, key]
+        through = (1 - each).prod()  # of all heads
+        one[:, token, key] = each if through <= 0.4 else 1 - (1 - each) ** (np.log(0.4) / np.log(through))
+        shapes.append(replace(fan, opacities=one, width=max(1.2, 2 * MOST * mean[key]), most=0))
+    query, *keys = (min(side - 10, Text(0, 0, text, SIZE).width) for text in (panel.query_tokens[token], *panel.key_tokens))
+    best, bars = mean.argmax(), fan.right + max(keys) + 20
+    shapes.append(Box(fan.left - 13.5 - query, top + HEIGHT * token + 1, query + 12, HEIGHT - 2, CHIPS["query"]))
+    shapes.append(Box(fan.right + 1.5, top + HEIGHT * best + 1, keys[best] + 12, HEIGHT - 2, CHIPS["key"]))
+    for row, weight in enumerate(mean.tolist()):
+        y, x = top + HEIGHT * row, fan.right + side - 42
+        if len(weights) == 1:
+            wide = max(0, fan.right + side - 40 - bars) * weight * (weight >= LEAST)
+            shapes.append(Box(bars, y + 3, wide, HEIGHT - 6, fan.colours[0]))
+            x = bars + wide + 6 * (wide > 0)
+        shapes.append(Text(x, y + BASE, f"{weight:.2f}", 13, colour="#202020" if weight >= LEAST else "#6b6b6b"))
+    return shapes
 
 
 def _draw_squares(count, heads, width):

@@ -127,9 +127,10 @@ class Fan:
     top: float  # the middle of the first token
     step: float  # from a token to the next; times the sharpness of the sheet a whole number
     width: float
+    most: float = 0  # the width of a line as opaque as 1, if larger: the others have their share of it
 
     def paint(self, image, sharpness):
-        draw_fan(image, self.seen, [_rgb(colour) for colour in self.colours], *self.place(sharpness))
+        draw_fan(image, self.seen, [_rgb(colour) for colour in self.colours], *self.place(sharpness), self.most * sharpness)
 
     @property
     def seen(self):
@@ -146,7 +147,8 @@ class Fan:
             seen = np.argwhere(opacities >= FAINTEST)
             lines = [[(self.left, query), (self.right, key)] for query, key in self.top + self.step * seen]
             inks = [(*_rgb(colour), opacities[query, key]) for query, key in seen]
-            style = {"linewidths": _points(self.width), "capstyle": "butt", "zorder": order}
+            wide = [_points(max(self.width, self.most * opacity)) for *_, opacity in inks]
+            style = {"linewidths": wide, "capstyle": "butt", "zorder": order}
             axes.add_collection(LineCollection(lines, colors=inks, **style), autolim=False)
 
 

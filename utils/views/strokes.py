@@ -23,12 +23,12 @@ FAINT = 0.12
 
 
 @one_thread()  # many small products are not worth waking other threads for each
-def draw_fan(image, opacities, colours, left, right, top, step, width):
+def draw_fan(image, opacities, colours, left, right, top, step, width, most=0):
     """Draw a line from each query, at the left, to each key, at the right, a colour for each head, on the image.
 
     image: (rows, columns, 3), from 0 to 1, changed in place. opacities: (heads, query, key), from 0 to 1. colours: one
     (red, green, blue) a head. The rest is in pixels of the image: the ends of the lines, the middle of the first token,
-    how far each token is below the last (a whole number), a line's width.
+    how far each token is below the last (a whole number), a line's width; most: that of a line as opaque as 1, if larger.
     """
     place = left, right, top, step, width
     colours = torch.tensor(np.asarray(colours), dtype=torch.float32, device="cpu")
@@ -38,16 +38,16 @@ def draw_fan(image, opacities, colours, left, right, top, step, width):
         total = logs.sum(-1, keepdim=True).clamp_(max=-1e-9)  # (columns, step, tokens, 1)
         through = total.exp()
         _place(image, torch.cat([through, logs @ colours * ((1 - through) / total)], dim=-1), row, column)
-    _draw_each(image, np.where(opacities < FAINT, 0, opacities), colours.numpy(), *place)
+    _draw_each(image, np.where(opacities < FAINT, 0, opacities), colours.numpy(), *place, most)
 
 
-def _draw_each(image, opacities, colours, left, right, top, step, width):
+def _draw_each(image, opacities, colours, left, right, top, step, width, most):
     """Draw lines as `draw_fan`, but one by one, the faintest first."""
-    edge, pixels = int(np.ceil(width / 2)) + 1, image.reshape(-1, 3)
+    edge, pixels = int(np.ceil(max(width, most) / 2)) + 1, image.reshape(-1, 3)
     columns = np.arange(max(0, int(left) - edge), min(image.shape[1], int(right) + edge + 1))[:, None]
 
     @cache
-    def profile(offset):
+    def profile(offset, width):
         """Return the pixels (rows, columns) of a line from query 0 to key `offset`, and how much of each it covers."""
         along, slope = columns + 0.5 - left, np.full(columns.shape, offset * step / (right - left))
         middle, tilt = top + slope * along, np.hypot(1, slope)
@@ -62,7 +62,8 @@ def _draw_each(image, opacities, colours, left, right, top, step, width):
     heads, queries, keys = found = opacities.nonzero()
     opacities = opacities[found].astype(np.float32)
     for line in np.argsort(opacities, kind="stable"):
-        rows, across, cover = profile(keys[line] - queries[line])
+        wide = max(width, round(4 * most * opacities[line]) / 4)  # of a few widths, so that they can be cached
+        rows, across, cover = profile(keys[line] - queries[line], wide)
         rows = rows + step * queries[line]
         inside = (rows >= 0) & (rows < len(image))
         place = (rows * image.shape[1] + across)[inside]

@@ -115,7 +115,7 @@ function drawText() {
     now = index;
     shade();
   };
-  watched = watch([parts], [names], (_, index) => point(index), () => point(null));
+  watched = watch([parts], [names], (_, index) => point(index), () => point(null), true);
   watched.keep([0, view.token]);
   document.addEventListener("keydown", (event) => event.key === "Escape" && watched.keep(null));
 }
