@@ -12,8 +12,8 @@ from view_samples import lab, linear, luminance
 
 import course
 from utils.plots import PALETTE, AttentionTable
-from utils.views.pictures import CHIPS
 from utils.views.ink import COLOURS, DARK, GROUND, INKS, opacity, opening_strength
+from utils.views.pictures import CHIPS
 
 DRAWINGS = sorted(set((course.ROOT / "images").glob("*.svg")) - {course.ROOT / "images/open-in-colab.svg"})
 each_drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
@@ -61,7 +61,7 @@ def test_the_colours_of_queries_keys_and_values_are_told_apart_without_colour():
     of = {name: re.search(r"fill: (#\w+)", rule)[1] for name, rule in ROLES.items()}
     assert not too_near({of[name] for name in ("query", "key", "value", "no", "box")})
     assert not too_near({of[name] for name in ("first", "second", "third", "box")})
-    page = (course.ROOT / "utils" / "views" / "page.html").read_text(encoding="utf-8")  # behind a chosen token
+    page = (course.ROOT / "utils/views/page.html").read_text("utf-8")  # behind a chosen token
     assert all(f"{{ {ROLES[name]} }}" in page and of[name] == CHIPS[name] for name in CHIPS)
     assert not too_near({of["query"], of["key"]}, 1.7)
 

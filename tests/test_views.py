@@ -229,7 +229,8 @@ def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
     data = data_of(view)
     assert (data["layer"], data["heads"], data["attention"][0]["left_text"]) == (1, [1, 2], list("0123"))
     assert data_of(head_view(weights(), names(4), heads=torch.tensor(2)))["heads"] == [2]
-    assert [data_of(head_view(weights(), T, token=token))["token"] for token in (T[2], 3, None)] == [2, 3, None]
+    chosen = [data_of(head_view(weights(), T, token=token))["token"] for token in (T[2], 3, None)]
+    assert chosen == [2, 3, None]
     with pytest.raises(ValueError, match="token: 'x' is none of the 4 tokens"):
         head_view(weights(), T, token="x")
 

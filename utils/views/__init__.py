@@ -12,9 +12,9 @@ what a reader sees where no script runs.
 | model view | grid, picture that opens on a click | opened beside the grid; a compact grid; means; Escape closes |
 | neuron view | columns, colours of vectors | any model that `capture` can watch, with its masks; dimensions numbered |
 | text view | – | 512 tokens as running text, shaded by the weights of one of them |
-| weights | opacity | digits at a token that is pointed at; a click keeps it; strength of ink |
+| weights | opacity | width; digits and bars at a token that is pointed at; a click keeps it, or `token`; strength of ink |
 | colours | one a head, one a layer | twelve, told apart without one kind of cones too; faint lines beneath strong ones |
-| reading | mouse | keyboard, names for a screen reader, dark by itself, 500 to 1,100 pixels wide |
+| reading | mouse | keyboard, names for a screen reader, dark by itself in colours of its own, 500 to 1,100 pixels wide |
 | drawing | SVG | lines on a canvas, within 0.002 of the weight; a static picture |
 """
 
@@ -25,7 +25,15 @@ from . import pictures, texts
 from .neurons import MOST_EXACT, ROUNDED, make_panels, pack, read_inputs, read_texts, require_page
 from .options import with_options
 from .page import View, make_choices, make_controls, menu, sentence_choices
-from .panels import choose, read_index, read_indices, read_panels, read_token, require_grid_lines, warn_if_slow
+from .panels import (
+    choose,
+    read_index,
+    read_indices,
+    read_panels,
+    read_token,
+    require_grid_lines,
+    warn_if_slow,
+)
 
 __all__ = ["View", "head_view", "model_view", "neuron_view", "text_view"]
 
@@ -67,7 +75,7 @@ def head_view(
 
     In the page, one head's lines are as opaque as their weights; with several heads, as the squares of them, so that
     the strong ones can be seen. A line that is more than half opaque is wider, too. Pointing at a token shows its
-    weights in digits: of one head as bars, of several their mean. "Words"
+    weights in digits, of one head as bars, too, of several the mean. "Words"
     adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens or the
     first; the other weights stay as they are, or with "Rescale the rest" add up to 1 again. "mean" in the menu is over
     the layers of the page, the square "mean" over all heads.

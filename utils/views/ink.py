@@ -21,7 +21,8 @@ TWELVE = (
 )
 COLOURS, DARK, INKS = zip(*TWELVE, strict=True)
 GROUND = "#0d1117"  # of a page in the dark
-LINE, MOST = 2, 4  # the width of a line, in pixels of the page, and of one in a head view that is not see-through at all
+LINE = 2  # the width of a line, in pixels of the page
+MOST = 4  # that of one in a head view that is not see-through at all
 LEAST = 0.005  # a smaller weight is 0.00 in digits
 FAINTEST = 1 / 512  # what is less opaque is not drawn: a canvas would not show it
 

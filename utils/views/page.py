@@ -107,9 +107,9 @@ def make_page(kind, title, menus, data):
     if len(data["attention"]) > 1:
         names = {place: choice["name"] for place, choice in enumerate(data["attention"])}
         menus = menu("filter", "Attention", names) + menus
-    data |= {"colours": {"light": ink.COLOURS, "dark": ink.DARK}, "inks": {"light": ink.INKS, "dark": ["black"]}}
-    data |= {"strengths": [ink.opening_strength(heads) for heads in (1, 2)], "line": ink.LINE, "most": ink.MOST}
-    data |= {"faintest": ink.FAINTEST, "least": ink.LEAST}
+    colours, inks = {"light": ink.COLOURS, "dark": ink.DARK}, {"light": ink.INKS, "dark": ["black"]}
+    data |= {"colours": colours, "inks": inks, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
+    data |= {"line": ink.LINE, "most": ink.MOST, "least": ink.LEAST, "faintest": ink.FAINTEST}
     if kind == "neuron":
         data["script"] = _neuron_script()
     parts = {

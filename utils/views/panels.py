@@ -237,11 +237,13 @@ def read_index(name, index, there, whose="model"):
 
 def read_token(token, tokens):
     """Return the index of a token that is given by its index or by its text, of which the first place counts."""
-    if isinstance(token, str):
-        if token not in tokens:
-            raise ValueError(f"token: {token!r} is none of the {len(tokens)} tokens. Give the text of one, or its index.")
-        return tokens.index(token)
-    return read_index("token", token, range(len(tokens)))
+    if not isinstance(token, str):
+        return read_index("token", token, range(len(tokens)))
+    if token not in tokens:
+        raise ValueError(
+            f"token: {token!r} is none of the {len(tokens)} tokens. Give one of them, or its index."
+        )
+    return tokens.index(token)
 
 
 def read_indices(name, indices, there):

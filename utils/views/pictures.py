@@ -24,8 +24,9 @@ QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 2
 WORD = 82  # the room of a word beside the vectors
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
+NONE = "#6b6b6b"  # of the digits 0.00
 NAMED = {"query": "#8a4a0c", "key": "#184f87"}  # the words, as in the drawings
-CHIPS = {"query": "#f4a655", "key": "#4a8dd3"}  # behind a chosen token, and behind the one that gets most from it
+CHIPS = {"query": "#f4a655", "key": "#4a8dd3"}  # behind a chosen token; behind the one that gets most
 
 
 def draw_heads(panels, layer, heads, token=None):
@@ -67,17 +68,19 @@ def _draw_token(fan, weights, token, panel, side):
         through = (1 - each).prod()  # of all heads
         one[:, token, key] = each if through <= 0.4 else 1 - (1 - each) ** (np.log(0.4) / np.log(through))
         shapes.append(replace(fan, opacities=one, width=max(1.2, 2 * MOST * mean[key]), most=0))
-    query, *keys = (min(side - 10, Text(0, 0, text, SIZE).width) for text in (panel.query_tokens[token], *panel.key_tokens))
+    words = panel.query_tokens[token], *panel.key_tokens
+    query, *keys = (min(side - 10, Text(0, 0, word, SIZE).width) for word in words)
     best, bars = mean.argmax(), fan.right + max(keys) + 20
-    shapes.append(Box(fan.left - 13.5 - query, top + HEIGHT * token + 1, query + 12, HEIGHT - 2, CHIPS["query"]))
-    shapes.append(Box(fan.right + 1.5, top + HEIGHT * best + 1, keys[best] + 12, HEIGHT - 2, CHIPS["key"]))
+    query_chip = fan.left - 13.5 - query, top + HEIGHT * token + 1, query + 12
+    key_chip = fan.right + 1.5, top + HEIGHT * best + 1, keys[best] + 12
+    shapes += [Box(*query_chip, HEIGHT - 2, CHIPS["query"]), Box(*key_chip, HEIGHT - 2, CHIPS["key"])]
     for row, weight in enumerate(mean.tolist()):
         y, x = top + HEIGHT * row, fan.right + side - 42
         if len(weights) == 1:
             wide = max(0, fan.right + side - 40 - bars) * weight * (weight >= LEAST)
             shapes.append(Box(bars, y + 3, wide, HEIGHT - 6, fan.colours[0]))
             x = bars + wide + 6 * (wide > 0)
-        shapes.append(Text(x, y + BASE, f"{weight:.2f}", 13, colour="#202020" if weight >= LEAST else "#6b6b6b"))
+        shapes.append(Text(x, y + BASE, f"{weight:.2f}", 13, colour="#202020" if weight >= LEAST else NONE))
     return shapes
 
 

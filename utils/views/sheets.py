@@ -130,7 +130,8 @@ class Fan:
     most: float = 0  # the width of a line as opaque as 1, if larger: the others have their share of it
 
     def paint(self, image, sharpness):
-        draw_fan(image, self.seen, [_rgb(colour) for colour in self.colours], *self.place(sharpness), self.most * sharpness)
+        colours, most = [_rgb(colour) for colour in self.colours], self.most * sharpness
+        draw_fan(image, self.seen, colours, *self.place(sharpness), most)
 
     @property
     def seen(self):

@@ -62,7 +62,7 @@ def _draw_each(image, opacities, colours, left, right, top, step, width, most):
     heads, queries, keys = found = opacities.nonzero()
     opacities = opacities[found].astype(np.float32)
     for line in np.argsort(opacities, kind="stable"):
-        wide = max(width, round(4 * most * opacities[line]) / 4)  # of a few widths, so that they can be cached
+        wide = max(width, round(4 * most * opacities[line]) / 4)  # of few widths, so that it can be cached
         rows, across, cover = profile(keys[line] - queries[line], wide)
         rows = rows + step * queries[line]
         inside = (rows >= 0) & (rows < len(image))
