@@ -136,9 +136,10 @@ const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
 const widthOfPage = (most = 1100) => clamp(document.documentElement.clientWidth - 16, 300, most);
 
-// Make words smaller that are wider than their room.
+// Make words smaller that are wider than their room: all together, if a little is enough.
 function fit(words, room) {
-  const shares = words.map((word) => room / word.getComputedTextLength());
+  const own = words.map((word) => Math.min(1, room / word.getComputedTextLength()));
+  const all = Math.min(1, ...own.filter((share) => share > 0.8)), shares = own.map((share) => Math.min(share, all));
   words.forEach((word, i) => {
     if (shares[i] < 1) word.style.fontSize = `${shares[i] * parseFloat(getComputedStyle(word).fontSize)}px`;
   });
@@ -198,12 +199,12 @@ function nameOfHead(layer, head) {
 }
 const strongest = (weights, most = 3) => [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, most);
 
-const listOf = (texts, weights, decimals = 2) => strongest(weights).map((i) => `${isolate(texts[i])} ${weights[i].toFixed(decimals)}`).join(", ");
+const listOf = (texts, weights, decimals = 2) => strongest(weights).map((i) => `“${isolate(texts[i])}” ${weights[i].toFixed(decimals)}`).join(", ");
 
 // What is said of the token that is pointed at. `weights` are those to or from `others`; `of` says which these are.
 function sayWeights(line, isQuery, others, weights, of, decimals) {
   const list = listOf(others.map(({ text }) => text), weights, decimals);
-  say(`${of}: ${nameOf({ ...line, text: isolate(line.text) })}, ${isQuery ? "attends most to" : "gets most from"} ${list}.`);
+  say(`${of}: “${isolate(line.text)}” (token ${line.pieces[0]}) ${isQuery ? "attends most to" : "gets most from"} ${list}.`);
 }
 function note() {
   const hidden = ticked("hide") || ticked("first");

@@ -4,7 +4,7 @@ let ROW = 22.5, SIZE = 15; // of a row: its height, its letters
 let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-let LINES = 110; // the least room for lines
+let LINES = 100; // the least room for lines
 let words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
@@ -12,7 +12,8 @@ let watched;
 const count = whole.shape[1], MEAN = count; // the mean of all heads has the index after the last
 const layers = view.include_layers;
 const heads = () => range(shown.length).filter((head) => shown[head]);
-const headColour = (head) => (head === MEAN ? textColour() : colourOf(head));
+const isAlone = (head) => shown[head] && heads().length === 1; // drawn as the arrows of attention in the drawings
+const headColour = (head) => (head === MEAN ? textColour() : isAlone(head) ? ofColours(view.alone, 0) : colourOf(head));
 const layerNow = () => layers[byId("layer").selectedIndex] ?? "mean";
 const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head);
 
@@ -38,7 +39,7 @@ function draw() {
   svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, HEADINGS[0]);
   svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, HEADINGS[1]);
   drawAll();
-  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.8 : 0.68 };
+  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.85 : 0.68 };
   watched = drawColumns(drawing, [left, right], place, sizes, paint, rest);
   const again = kept && [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1]));
   watched.keep(again >= 0 && kept ? [kept[0], again] : null);
@@ -111,7 +112,7 @@ function rest() {
 
 function drawSquares() {
   const names = shown.map((_, head) => `<button>${head === MEAN ? "mean" : head}</button>`);
-  byId("layer").parentNode.insertAdjacentHTML("afterend", `<div id=heads role=group aria-label=Heads>${names.join("")}</div>`);
+  byId("layer").parentNode.insertAdjacentHTML("afterend", `<div id=heads role=group aria-label=Heads><span>Heads:</span>${names.join("")}</div>`);
   const buttons = find("#heads button");
   const name = (_, head) => head === MEAN
     ? "Mean of all heads. Space or Enter shows it alone, or all heads."
@@ -143,7 +144,7 @@ function markSquares() {
   find("#heads button").forEach((button, head) => {
     button.setAttribute("aria-pressed", shown[head]);
     button.style.setProperty("--colour", headColour(head));
-    button.style.setProperty("--on", head === MEAN ? "var(--ground)" : ofColours(view.inks, head));
+    button.style.setProperty("--on", head === MEAN ? "var(--ground)" : isAlone(head) ? "black" : ofColours(view.inks, head));
   });
 }
 // Faint lines of two heads may look alike: the status line names the head of the line under the pointer, and its square

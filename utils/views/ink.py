@@ -20,6 +20,7 @@ TWELVE = (
     ("#e400fc", "#fa4bfa", "black"),  # magenta
 )
 COLOURS, DARK, INKS = zip(*TWELVE, strict=True)
+ALONE, ALONE_DARK = "#b8651b", "#f4a655"  # of one head: the arrows of attention in the drawings
 GROUND = "#0d1117"  # of a page in the dark
 LINE = 2  # the width of a line, in pixels of the page
 MOST = 4  # that of one in a head view that is not see-through at all

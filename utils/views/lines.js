@@ -56,14 +56,14 @@ function drawLines(ink, heads, columns, power, place) {
 // away: from it to the weights. Of a word that is pointed at, paint(ends, side, index) draws what belongs to its lines, whose
 // ends are [query, key], and returns their weights, whose these are, and the colour of bars, if they are drawn as such.
 function drawColumns(drawing, lines, place, { words, size, away, free, room = 1 }, paint, rest) {
-  const { left, right, top, step } = place, y = (i) => top + i * step + size;
+  const { left, right, top, step } = place, y = (i) => top + (i + 0.5) * step + 0.35 * size;
   const rows = ["left", "right"].map((id, side) => {
     const column = svg(drawing, "g", { id }), x = side ? right : left - words[side];
     const at = side ? { x: right + 7.5, "text-anchor": "start" } : { x: left - 7.5, "text-anchor": "end" };
     const drawn = lines[side].map(({ text }, i) => {
       const row = svg(column, "g");
       svg(row, "rect", { class: "background", x, y: top + i * step, width: words[side], height: step });
-      svg(row, "rect", { class: "chip", y: top + i * step + 1, height: step - 2, rx: 4 });
+      svg(row, "rect", { class: "chip", y: top + i * step + 1.5, height: step - 3, rx: 4 });
       svg(row, "text", { class: "token", ...at, y: y(i), "font-size": size }, text);
       return row;
     });

@@ -109,6 +109,7 @@ def make_page(kind, title, menus, data):
         menus = menu("filter", "Attention", names) + menus
     colours, inks = {"light": ink.COLOURS, "dark": ink.DARK}, {"light": ink.INKS, "dark": ["black"]}
     data |= {"colours": colours, "inks": inks, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
+    data |= {"alone": {"light": [ink.ALONE], "dark": [ink.ALONE_DARK]}}
     data |= {"line": ink.LINE, "most": ink.MOST, "least": ink.LEAST, "faintest": ink.FAINTEST}
     if kind == "neuron":
         data["script"] = _neuron_script()

@@ -8,12 +8,12 @@ from math import ceil, log2, tanh
 
 import numpy as np
 
-from .ink import INKS, LEAST, LINE, MOST, colour, opacity, opening_strength
+from .ink import ALONE, INKS, LEAST, LINE, MOST, colour, opacity, opening_strength
 from .panels import choose, most_tokens
 from .sheets import Box, Cells, Fan, Grid, Sheet, Text
 
 # The head view: the height of a token's row, the text's size, and where its first letters stand.
-HEIGHT, SIZE, BASE = 22.5, 15, 15
+HEIGHT, SIZE, BASE = 22.5, 15, 16.5
 # The model view: the width of the numbers before its rows, and of what stands beside its grid.
 AXIS, SIDE = 38, 340
 # The width of the one panel, or of each of several, and how much of it lies on either side of the lines.
@@ -24,7 +24,6 @@ QUERY, KEY, PRODUCT, SCORE, SOFTMAX, VECTOR = 145, 382.5, 607.5, 833.5, 983.5, 2
 WORD = 82  # the room of a word beside the vectors
 ROW, TOP = 26, 42  # the height of a token's row in the neuron view, and of the headings above
 CONNECTOR, BLUE, ORANGE = "#0000ff", (12, 54, 216), (255, 99, 24)
-NONE = "#6b6b6b"  # of the digits 0.00
 NAMED = {"query": "#8a4a0c", "key": "#184f87"}  # the words, as in the drawings
 CHIPS = {"query": "#f4a655", "key": "#4a8dd3"}  # behind a chosen token; behind the one that gets most
 
@@ -44,7 +43,7 @@ def draw_heads(panels, layer, heads, token=None):
         left, right = place * width + side, (place + 1) * width - side
         chosen = choose(panel, [layer], heads).weights[0]
         opacities = opacity(chosen, opening_strength(len(heads)))
-        colours, first = [colour(head) for head in heads], top + 24
+        colours, first = [colour(head) for head in heads] if len(heads) > 1 else [ALONE], top + 24
         fan = Fan(opacities, colours, left, right, first + HEIGHT / 2, HEIGHT, LINE, MOST)
         sheet.add(*([fan] if token is None or place else _draw_token(fan, chosen, token, panel, side)))
         query = (left - 7.5, "right", "query", panel.query_tokens)
@@ -80,7 +79,8 @@ def _draw_token(fan, weights, token, panel, side):
             wide = max(0, fan.right + side - 40 - bars) * weight * (weight >= LEAST)
             shapes.append(Box(bars, y + 3, wide, HEIGHT - 6, fan.colours[0]))
             x = bars + wide + 6 * (wide > 0)
-        shapes.append(Text(x, y + BASE, f"{weight:.2f}", 13, colour="#202020" if weight >= LEAST else NONE))
+        if weight >= LEAST:
+            shapes.append(Text(x, y + BASE, f"{weight:.2f}", 13))
     return shapes
 
 
@@ -89,10 +89,12 @@ def _draw_squares(count, heads, width):
     shapes, in_a_row = [], int(width // (SQUARE + GAP))
     for head in range(count):
         x, y = (SQUARE + GAP) * (head % in_a_row) + 2, 24 + (SQUARE + GAP) * (head // in_a_row)
-        shapes.append(Box(x, y, SQUARE, SQUARE - 2, colour(head)))
+        alone = len(heads) == 1 and head in heads
+        shapes.append(Box(x, y, SQUARE, SQUARE - 2, ALONE if alone else colour(head)))
         if head not in heads:
             shapes.append(Box(x + 2, y + 2, SQUARE - 4, SQUARE - 6, "white"))
-        style = {"colour": INKS[head % len(INKS)], "style": "bold"} if head in heads else {}
+        ink = "black" if alone else INKS[head % len(INKS)]
+        style = {"colour": ink, "style": "bold"} if head in heads else {}
         shapes.append(Text(x + SQUARE / 2, y + 15, str(head), 12, "center", **style))
     return shapes, 24 + (SQUARE + GAP) * -(-count // in_a_row) + 4
 
