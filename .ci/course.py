@@ -34,7 +34,7 @@ WAY += ["look inside", "what it explains"]
 SHORT_WAY = ("01", "02", "03", "04", "06", "13")  # leads soonest to a model that writes
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
-FOLDED = ("set-up", "imports")
+FOLDED = ("set-up", "imports", "plotting")
 
 # How the last paragraph of a cell begins that asks for a guess.
 GUESS = "**Guess.** "
@@ -213,7 +213,9 @@ def generated(path: Path) -> dict[str, str]:
 
 def entry() -> str:
     """The first line after what the course is: what to click."""
-    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" align="middle">'
+    badge = (
+        '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" align="absmiddle">'
+    )
     return f"[{badge}]({colab(paths()[0])}) or [your machine](#start)"
 
 
@@ -231,19 +233,23 @@ def launch() -> str:
     )
 
 
+PARTS = {1: "Build attention, up to BERT", 6: "See it", 9: "Beyond an encoder", 13: "Models that write"}
+
+
 def table() -> str:
-    """README's table: each notebook with its first ability, its minutes, and a link to Colab."""
-    # A word, not the badge: GitHub shrinks a picture in a narrow column until nobody can read it.
-    rows = ["| | Notebook, and what you learn first |", "|---|:---|"]
-    said = {path: about(path) for path in paths()}
-    for path, of in said.items():
-        link = f"**[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}"
-        minutes = f"{of['reading']} + {of['exercises']} minutes"
-        rows.append(f"| {path.name[:2]} | {link}<br>{minutes} · [Colab]({colab(path)}) |")
-    hours = {path.name[:2]: (of["reading"] + of["exercises"]) / 60 for path, of in said.items()}
+    """README's list: each notebook with its first ability, its minutes, and a link to Colab."""
+    rows, hours = [], {}
+    for number, path in enumerate(paths(), 1):
+        of, part = about(path), [f"\n**{PARTS[number]}**\n"] if number in PARTS else []
+        link = f"{number}. **[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}."
+        rows += [
+            *part,
+            f"{link} {of['reading']}&nbsp;+&nbsp;{of['exercises']}&nbsp;minutes, [Colab]({colab(path)})",
+        ]
+        hours[path.name[:2]] = (of["reading"] + of["exercises"]) / 60
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    way = f"About {whole:.0f} hours in all (minutes: reading + exercises). A short way, about {short:.0f}: "
-    way += "01 to 04, 06, then 13. Or start where you like: every notebook runs on its own.\n"
+    way = f"About {whole:.0f} hours: minutes to read + minutes of exercises. A short way, about {short:.0f}"
+    way += " hours: 01 to 04, 06, then 13. Or start where you like: every notebook runs on its own."
     told = "To look something up: [questions that learners asked](notebooks/questions.md) and a "
     told += "[glossary](notebooks/glossary.md), which link to the cells."
     return "\n".join([way, *rows, "", told])

@@ -43,11 +43,12 @@ addEventListener("DOMContentLoaded", () => document.querySelectorAll("article :i
   if (role) one.classList.add(role);
 }));
 
-// A line of code that is too long goes on below, two letters further in than it begins (course.css).
+// A line of code that is too long goes on below, two letters further in than it begins (course.css): after a bracket or
+// before a dot, not in mid-name.
 addEventListener("DOMContentLoaded", () => document.querySelectorAll(".cell_input pre").forEach((pre) => {
   const lines = pre.innerHTML.replace(/\n$/, "").split("\n"), texts = pre.textContent.split("\n");
   const begins = (text) => text.match(/^ */)[0].length + 2;
-  pre.innerHTML = lines.map((line, i) => `<span class="line" style="--hanging: ${begins(texts[i])}ch">${line}\n</span>`).join("");
+  pre.innerHTML = lines.map((line, i) => `<span class="line" style="--hanging: ${begins(texts[i])}ch">${line.replace(/(<span class="o">\.<)/g, "<wbr>$1").replace(/(<span class="p">[([]+<\/span>)/g, "$1<wbr>")}\n</span>`).join("");
 }));
 
 // An output with columns: two lines or more that begin with spaces, or have some in a row.
