@@ -213,10 +213,8 @@ def generated(path: Path) -> dict[str, str]:
 
 def entry() -> str:
     """The first line after what the course is: what to click."""
-    badge = (
-        '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" align="absmiddle">'
-    )
-    return f"[{badge}]({colab(paths()[0])}) or [your machine](#start)"
+    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" '
+    return f'[{badge}align="absmiddle">]({colab(paths()[0])}) or [your machine](#start)'
 
 
 def launch() -> str:
@@ -240,12 +238,10 @@ def table() -> str:
     """README's list: each notebook with its first ability, its minutes, and a link to Colab."""
     rows, hours = [], {}
     for number, path in enumerate(paths(), 1):
-        of, part = about(path), [f"\n**{PARTS[number]}**\n"] if number in PARTS else []
-        link = f"{number}. **[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}."
-        rows += [
-            *part,
-            f"{link} {of['reading']}&nbsp;+&nbsp;{of['exercises']}&nbsp;minutes, [Colab]({colab(path)})",
-        ]
+        of = about(path)
+        rows += [f"\n**{PARTS[number]}**\n"] if number in PARTS else []
+        rows.append(f"{number}. **[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}.")
+        rows[-1] += f" {of['reading']}&nbsp;+&nbsp;{of['exercises']}&nbsp;minutes, [Colab]({colab(path)})"
         hours[path.name[:2]] = (of["reading"] + of["exercises"]) / 60
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
     way = f"About {whole:.0f} hours: minutes to read + minutes of exercises. A short way, about {short:.0f}"
