@@ -27,10 +27,8 @@ PYPROJECT = ROOT / "pyproject.toml"
 REPOSITORY = re.compile(r'^(repository = ")([^"]*)(")', re.MULTILINE)
 
 # The way of the course, a step for each notebook. The first eight lead from text to views, the others beyond.
-WAY = ["tokens", "attention", "masks", "heads", "encoder", "head view", "model view", "neuron view"]
-WAY += ["decoder", "what heads do", "what it costs", "how a head forms", "a model that writes"]
-WAY += ["look inside", "what it explains"]
-
+WAY = "tokens, attention, masks, heads, encoder, head view, model view, neuron view, decoder, what heads do, "
+WAY += "what it costs, how a head forms, a model that writes, look inside, what it explains"
 SHORT_WAY = ("01", "02", "03", "04", "06", "13")  # leads soonest to a model that writes
 
 # Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
@@ -191,7 +189,7 @@ def navigation(path: Path) -> str:
 
 def way(path: Path) -> str:
     """The line that shows where on the way of the course a notebook stands."""
-    steps = zip(WAY, paths(), strict=False)
+    steps = zip(WAY.split(", "), paths(), strict=False)
     links = [f"**{step}**" if other == path else f"[{step}]({other.name})" for step, other in steps]
     return "text → " + " → ".join(links)
 
@@ -214,7 +212,7 @@ def generated(path: Path) -> dict[str, str]:
 def entry() -> str:
     """The first line after what the course is: what to click."""
     badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" '
-    return f'[{badge}align="absmiddle">]({colab(paths()[0])}) or [your machine](#start)'
+    return f'[{badge}align="middle">]({colab(paths()[0])}) or [your machine](#start)'
 
 
 def launch() -> str:
@@ -240,14 +238,15 @@ def table() -> str:
     for number, path in enumerate(paths(), 1):
         of = about(path)
         rows += [f"\n**{PARTS[number]}**\n"] if number in PARTS else []
-        rows.append(f"{number}. **[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}.")
-        rows[-1] += f" {of['reading']}&nbsp;+&nbsp;{of['exercises']}&nbsp;minutes, [Colab]({colab(path)})"
+        rows.append(f"{number}. **[{of['title']}](notebooks/{path.name})**: {of['abilities'][0]}<br>")
+        rows[-1] += f"{of['reading']} + {of['exercises']} minutes · [Colab]({colab(path)})"
         hours[path.name[:2]] = (of["reading"] + of["exercises"]) / 60
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
-    way = f"About {whole:.0f} hours: minutes to read + minutes of exercises. A short way, about {short:.0f}"
-    way += " hours: 01 to 04, 06, then 13. Or start where you like: every notebook runs on its own."
-    told = "To look something up: [questions that learners asked](notebooks/questions.md) and a "
-    told += "[glossary](notebooks/glossary.md), which link to the cells."
+    way = f"About {whole:.0f} hours in all; 25 + 30 minutes means 25 to read, 30 for exercises. A short way, "
+    way += (
+        f"{short:.0f} hours: 01 to 04, 06, then 13. Or start where you like: each notebook runs on its own."
+    )
+    told = "To look up: [questions of learners](notebooks/questions.md), a [glossary](notebooks/glossary.md)."
     return "\n".join([way, *rows, "", told])
 
 

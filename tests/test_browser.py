@@ -21,12 +21,13 @@ import pytest
 import torch
 import view_samples
 from families import family, own_attentions
+from matplotlib.colors import to_rgb
 from test_drawings import INK, contrast
 from test_pictures import PICTURES, shapes
 from view_samples import GROUPS, HOSTILE, KINDS, neurons
 
 from utils.views import head_view, model_view, neuron_view, text_view
-from utils.views.ink import ALONE, COLOURS
+from utils.views.ink import ALONE, COLOURS, GROUND
 from utils.views.sheets import Fan, Text
 
 ROOT = Path(__file__).parent.parent
@@ -942,7 +943,7 @@ def ground_and_text(frame, ground):
     texts = {"#vis svg text": "fill", "label": "color", ".word": "color"}
     inks = [ink for text, name in texts.items() for ink in frame.eval_on_selector_all(text, colour, name)]
     far_off = all(contrast(ink[:3], behind) >= INK for ink in inks)
-    return behind == {"light": [1, 1, 1], "dark": [13 / 255, 17 / 255, 23 / 255]}[ground] and inks and far_off
+    return behind == {"light": [1, 1, 1], "dark": [*to_rgb(GROUND)]}[ground] and inks and far_off
 
 
 @pytest.mark.parametrize("kind", KINDS)

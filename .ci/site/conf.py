@@ -25,6 +25,7 @@ html_theme_options = {
         "binderhub_url": "https://mybinder.org",
         "notebook_interface": "jupyterlab",
     },
+    "pygments_dark_style": "github-dark",
     "navbar_persistent": [],  # else the search stands there twice: sphinx-book-theme issue 986
     "footer_content_items": ["copyright.html"],
 }

@@ -57,7 +57,7 @@ async function begin(draw) {
   document.documentElement.classList.add("drawn");
   new ResizeObserver(tellHeight).observe(byId("view"));
 }
-const tellHeight = () => parent !== window && parent.postMessage({ height: byId("view").offsetHeight + 18 }, "*");
+const tellHeight = () => parent !== window && parent.postMessage({ height: byId("view").offsetHeight + 24 }, "*");
 const choiceNow = () => view.attention[byId("filter") ? byId("filter").value : 0];
 
 // --- which tokens are shown

@@ -112,7 +112,7 @@ function rest() {
 
 function drawSquares() {
   const names = shown.map((_, head) => `<button>${head === MEAN ? "mean" : head}</button>`);
-  byId("layer").parentNode.insertAdjacentHTML("afterend", `<div id=heads role=group aria-label=Heads><span>Heads:</span>${names.join("")}</div>`);
+  byId("layer").parentNode.insertAdjacentHTML("afterend", `<div id=heads role=group aria-label=Heads><span>Heads:</span>${names.join("")}</div><span id=break></span>`);
   const buttons = find("#heads button");
   const name = (_, head) => head === MEAN
     ? "Mean of all heads. Space or Enter shows it alone, or all heads."

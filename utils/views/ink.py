@@ -21,7 +21,7 @@ TWELVE = (
 )
 COLOURS, DARK, INKS = zip(*TWELVE, strict=True)
 ALONE, ALONE_DARK = "#b8651b", "#f4a655"  # of one head: the arrows of attention in the drawings
-GROUND = "#0d1117"  # of a page in the dark
+GROUND = "#161b22"  # of a page in the dark: that of the drawings
 LINE = 2  # the width of a line, in pixels of the page
 MOST = 4  # that of one in a head view that is not see-through at all
 LEAST = 0.005  # a smaller weight is 0.00 in digits
