@@ -212,7 +212,7 @@ def generated(path: Path) -> dict[str, str]:
 def entry() -> str:
     """The first line after what the course is: what to click."""
     badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" '
-    return f'[{badge}align="middle">]({colab(paths()[0])}) or [your machine](#start)'
+    return f'[{badge}align="center">]({colab(paths()[0])}) or [your machine](#start)'
 
 
 def launch() -> str:
