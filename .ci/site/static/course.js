@@ -26,8 +26,6 @@ const tell = () => {
     one.src = one.src.replace(/(-narrow)?\.svg.*/, `${narrow}.svg${dark ? "#dark" : ""}`);
   });
 };
-// No drawing is higher than a screen (course.css).
-addEventListener("load", ({ target }) => target.naturalHeight && target.style.setProperty("--ratio", target.naturalWidth / target.naturalHeight), true);
 phone.addEventListener("change", tell);
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
