@@ -211,8 +211,8 @@ def generated(path: Path) -> dict[str, str]:
 
 def entry() -> str:
     """The first line after what the course is: what to click."""
-    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36" '
-    return f'[{badge}align="center">]({colab(paths()[0])}) or [your machine](#start)'
+    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36">'
+    return f"[{badge}]({colab(paths()[0])})"
 
 
 def launch() -> str:
