@@ -232,7 +232,7 @@ def launch() -> str:
 PARTS = {1: "Build attention, up to BERT", 6: "See it", 9: "Beyond an encoder", 13: "Models that write"}
 
 
-def table() -> str:
+def contents() -> str:
     """README's list: each notebook with its first ability, its minutes, and a link to Colab."""
     rows, hours = [], {}
     for number, path in enumerate(paths(), 1):
@@ -252,7 +252,7 @@ def table() -> str:
 
 def readme(text: str) -> str:
     """README with its generated parts made anew."""
-    for made in (entry, launch, table):
+    for made in (entry, launch, contents):
         part = f"<!-- {made.__name__} -->\n{made()}\n<!-- /{made.__name__} -->"
         pattern = rf"<!-- {made.__name__} -->.*<!-- /{made.__name__} -->"
         text = re.sub(pattern, lambda _, part=part: part, text, flags=re.DOTALL)

@@ -19,7 +19,7 @@ def copy(tmp_path, monkeypatch):
     for name in ("NOTEBOOKS", "README", "PYPROJECT"):
         monkeypatch.setattr(course, name, tmp_path / getattr(course, name).relative_to(course.ROOT))
     monkeypatch.setattr(course, "ROOT", tmp_path)
-    course.generate()  # the links of the last notebook and README's table are those of two notebooks now
+    course.generate()  # the links of the last notebook and README's list are those of two notebooks now
     return tmp_path
 
 

@@ -12,7 +12,7 @@ from view_samples import lab, linear, luminance
 
 import course
 from utils.plots import PALETTE, AttentionTable
-from utils.views.ink import COLOURS, DARK, GROUND, INKS, opacity, opening_strength
+from utils.views.ink import ALONE, COLOURS, DARK, GROUND, INKS, opacity, opening_strength
 from utils.views.pictures import CHIPS
 
 DRAWINGS = sorted(set((course.ROOT / "images").glob("*.svg")) - {course.ROOT / "images/open-in-colab.svg"})
@@ -114,7 +114,8 @@ def test_twelve_colours_are_told_apart(cones, colours):
 
 
 def test_a_weight_of_1_can_be_seen_on_either_ground_and_text_on_its_colour():
-    for colours, ground, inks in ((COLOURS, "white", INKS), (DARK, GROUND, ["black"] * 12)):
+    light, dark = ([*COLOURS, ALONE], "white", [*INKS, "black"]), (DARK, GROUND, ["black"] * 12)
+    for colours, ground, inks in (light, dark):
         assert all(contrast(colour, ground) >= 3 for colour in colours)
         assert all(contrast(*pair) >= INK for pair in zip(colours, inks, strict=True))
     for heads in (1, 12):

@@ -73,7 +73,7 @@ def head_view(
     decoder_tokens (left) to encoder_tokens (right). Give one, two or all three, with equal numbers of layers and heads.
     A menu of the page chooses between them. The static picture has no menu, so it shows all of them side by side.
 
-    In the page, one head's lines are as opaque as their weights; with several heads, as the squares of them, so that
+    In the page, one head's lines are as opaque as their weights (in the dark a little more); with several heads, as the squares of them, so that
     the strong ones can be seen. A line that is more than half opaque is wider, too. Pointing at a token shows its
     weights in digits, of one head as bars, too, of several the mean. "Words"
     adds the weights to the pieces of a word, and averages those from them. "Hide" leaves out special tokens or the

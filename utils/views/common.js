@@ -51,9 +51,6 @@ async function begin(draw) {
     if (choice.weights) choice.levels = await numbers(choice.weights, 2, Uint16Array);
   }
   await draw();
-  // On a busy machine a frame may not be laid out yet, and measures no word: with its first picture all is drawn again.
-  const words = find("svg text");
-  if (words.length && !words.some((word) => word.getComputedTextLength())) requestAnimationFrame(() => dispatchEvent(new Event("ground")));
   document.documentElement.classList.add("drawn");
   new ResizeObserver(tellHeight).observe(byId("view"));
 }
@@ -136,9 +133,17 @@ const exponent = (heads) => 1 / (view.strengths[heads > 1 ? 1 : 0] * 2 ** byId("
 // How wide a drawing is, in pixels. A frame that is not shown yet has no width.
 const widthOfPage = (most = 1100) => clamp(document.documentElement.clientWidth - 16, 300, most);
 
-// Make words smaller that are wider than their room: all together, if a little is enough.
+// Make words smaller that are wider than their room: all together, if a little is enough. On a busy machine a frame may not
+// be laid out yet, and measures no word: then all is drawn again, until it is.
+let again, tries = 50;
 function fit(words, room) {
-  const own = words.map((word) => Math.min(1, room / word.getComputedTextLength()));
+  const widths = words.map((word) => word.getComputedTextLength()), own = widths.map((width) => Math.min(1, room / width));
+  if (!widths.some(Boolean) && !again && tries-- > 0) {
+    again = requestAnimationFrame(() => {
+      again = 0;
+      dispatchEvent(new Event("ground"));
+    });
+  }
   const all = Math.min(1, ...own.filter((share) => share > 0.8)), shares = own.map((share) => Math.min(share, all));
   words.forEach((word, i) => {
     if (shares[i] < 1) word.style.fontSize = `${shares[i] * parseFloat(getComputedStyle(word).fontSize)}px`;

@@ -4,7 +4,7 @@ let ROW = 22.5, SIZE = 15; // of a row: its height, its letters
 let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-let LINES = 100; // the least room for lines
+let LINES = 124; // the least room for lines, or a third of the page
 let words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
@@ -21,7 +21,7 @@ function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex;
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
   const width = widthOfPage(), narrow = width < 480, digits = narrow ? 34 : 48;
-  const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - LINES - 2 * digits; // keys have the room for bars
+  const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - Math.min(LINES, width / 3) - 2 * digits; // keys have the room for bars
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
   place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));
@@ -41,8 +41,8 @@ function draw() {
   drawAll();
   const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.85 : 0.68 };
   watched = drawColumns(drawing, [left, right], place, sizes, paint, rest);
-  const again = kept && [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1]));
-  watched.keep(again >= 0 && kept ? [kept[0], again] : null);
+  const index = kept ? [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1])) : -1;
+  watched.keep(index < 0 ? null : [kept[0], index]);
 }
 const pieceAt = (side, index) => [side, [left, right][side][index].pieces[0]];
 function drawAll() {
@@ -80,8 +80,8 @@ function drawTogether(on, weights, mean, [row, column]) {
     [1, 3, 5].forEach((at, part) => (colour[part] += (parseInt(hue.slice(at, at + 2), 16) - colour[part]) * (own / opacity || 0)));
   });
   inkOfOne.strokeStyle = `rgb(${colour})`;
-  const line = Math.max(1.2, 2 * view.most * mean);
-  if (mean >= view.least) drawLine(inkOfOne, Math.max(0.6, opacity), row, column, { ...place, line, most: 0 });
+  const line = Math.max(view.thin, 2 * view.most * mean);
+  if (mean >= view.least) drawLine(inkOfOne, Math.max(view.firm, opacity), row, column, { ...place, line, most: 0 });
 }
 // Beside each of a token's partners a row of boxes, one for each head.
 function drawBoxes(side, on, all) {

@@ -24,6 +24,7 @@ ALONE, ALONE_DARK = "#b8651b", "#f4a655"  # of one head: the arrows of attention
 GROUND = "#161b22"  # of a page in the dark: that of the drawings
 LINE = 2  # the width of a line, in pixels of the page
 MOST = 4  # that of one in a head view that is not see-through at all
+THIN, FIRM = 1.2, 0.6  # the least width and opacity of the lines of a chosen token
 LEAST = 0.005  # a smaller weight is 0.00 in digits
 FAINTEST = 1 / 512  # what is less opaque is not drawn: a canvas would not show it
 

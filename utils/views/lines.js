@@ -51,7 +51,6 @@ function drawLines(ink, heads, columns, power, place) {
   }
 }
 
-let tries = 50;
 // Draw the words of the queries and of the keys, and watch them. lines: of text, on either side; place: where lines of ink
 // run between the columns; words: how wide each column is; room: the share of it for words; free: how much is beside it;
 // away: from it to the weights. Of a word that is pointed at, paint(ends, side, index) draws what belongs to its lines, whose
@@ -77,8 +76,6 @@ function drawColumns(drawing, lines, place, { words, size, away, free, room = 1 
     chip.setAttribute("width", width + 12);
     return width + 20;
   })));
-  // A frame that is not laid out yet measures 0: all is drawn again with its next pictures.
-  if (Math.max(...longest) <= 20 && tries-- > 0) requestAnimationFrame(() => dispatchEvent(new Event("ground")));
   const digits = svg(drawing, "g", { id: "digits" });
   const show = (side, index) => {
     const others = lines[1 - side], ends = others.map((_, other) => (side ? [other, index] : [index, other]));

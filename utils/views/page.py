@@ -111,6 +111,7 @@ def make_page(kind, title, menus, data):
     data |= {"colours": colours, "inks": inks, "strengths": [ink.opening_strength(heads) for heads in (1, 2)]}
     data |= {"alone": {"light": [ink.ALONE], "dark": [ink.ALONE_DARK]}}
     data |= {"line": ink.LINE, "most": ink.MOST, "least": ink.LEAST, "faintest": ink.FAINTEST}
+    data |= {"thin": ink.THIN, "firm": ink.FIRM}
     if kind == "neuron":
         data["script"] = _neuron_script()
     parts = {

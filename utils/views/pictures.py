@@ -8,7 +8,7 @@ from math import ceil, log2, tanh
 
 import numpy as np
 
-from .ink import ALONE, INKS, LEAST, LINE, MOST, colour, opacity, opening_strength
+from .ink import ALONE, FIRM, INKS, LEAST, LINE, MOST, THIN, colour, opacity, opening_strength
 from .panels import choose, most_tokens
 from .sheets import Box, Cells, Fan, Grid, Sheet, Text
 
@@ -48,11 +48,11 @@ def draw_heads(panels, layer, heads, token=None):
         sheet.add(*([fan] if token is None or place else _draw_token(fan, chosen, token, panel, side)))
         query = (left - 7.5, "right", "query", panel.query_tokens)
         for x, anchor, heading, tokens in (query, (right + 7.5, "left", "key", panel.key_tokens)):
-            sheet.add(Text(x, top + 15, heading, 13, anchor, "bold", NAMED[heading]))
+            sheet.add(Text(x, top + 15, heading, 14, anchor, "bold", NAMED[heading]))
             rows = ((text, first + BASE + HEIGHT * row) for row, text in enumerate(tokens))
             sheet.add(*(Text(x, y, text, SIZE, anchor, room=side - 10) for text, y in rows))
         if len(panels) > 1:
-            sheet.add(Text((left + right) / 2, top + 15, panel.name, 13, "center", "bold"))
+            sheet.add(Text((left + right) / 2, top + 15, panel.name, 14, "center", "bold"))
     return sheet
 
 
@@ -64,15 +64,15 @@ def _draw_token(fan, weights, token, panel, side):
     mean, shapes, top = weights[:, token].mean(axis=0), [], fan.top - HEIGHT / 2
     for key in np.flatnonzero(mean >= LEAST):
         one, each = np.zeros_like(weights), weights[:, token, key]
-        through = (1 - each).prod()  # of all heads
-        one[:, token, key] = each if through <= 0.4 else 1 - (1 - each) ** (np.log(0.4) / np.log(through))
-        shapes.append(replace(fan, opacities=one, width=max(1.2, 2 * MOST * mean[key]), most=0))
+        through, most = (1 - each).prod(), 1 - FIRM  # of all heads together: what shines through, and may
+        one[:, token, key] = each if through <= most else 1 - (1 - each) ** (np.log(most) / np.log(through))
+        shapes.append(replace(fan, opacities=one, width=max(THIN, 2 * MOST * mean[key]), most=0))
     words = panel.query_tokens[token], *panel.key_tokens
     query, *keys = (min(side - 10, Text(0, 0, word, SIZE).width) for word in words)
     best, bars = mean.argmax(), fan.right + max(keys) + 20
-    query_chip = fan.left - 13.5 - query, top + HEIGHT * token + 1, query + 12
-    key_chip = fan.right + 1.5, top + HEIGHT * best + 1, keys[best] + 12
-    shapes += [Box(*query_chip, HEIGHT - 2, CHIPS["query"]), Box(*key_chip, HEIGHT - 2, CHIPS["key"])]
+    query_chip = fan.left - 13.5 - query, top + HEIGHT * token + 1.5, query + 12
+    key_chip = fan.right + 1.5, top + HEIGHT * best + 1.5, keys[best] + 12
+    shapes += [Box(*query_chip, HEIGHT - 3, CHIPS["query"]), Box(*key_chip, HEIGHT - 3, CHIPS["key"])]
     for row, weight in enumerate(mean.tolist()):
         y, x = top + HEIGHT * row, fan.right + side - 42
         if len(weights) == 1:
