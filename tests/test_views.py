@@ -330,7 +330,6 @@ OF_A_WRONG_TYPE = {
     "a set of tokens": (lambda: head_view(A, {*T}), "attention needs tokens"),
     "heads as truths": (lambda: head_view(A, T, heads=torch.tensor([True] * 3)), r"heads.*tensor\(True"),
     "a layer": (lambda: head_view(A[0], T), r"\(1, 3, 4, 4\).*pass \[attn_weights\]"),
-    "no such token": (lambda: head_view(weights(), T, token="x"), "token: 'x' is none of the 4 tokens"),
     "MultiheadAttention": (lambda: head_view(MEAN, T), r"\(1, 4, 4\).*average_attn_weights=False"),
     "no tokens": (lambda: head_view(A), "attention needs tokens.*patches of an image"),
     "a text for tokens": (lambda: head_view(A, "abcd"), "attention needs tokens"),
@@ -393,6 +392,7 @@ OF_A_WRONG_VALUE = {
     "an empty B": (lambda: of_bert("w5", ""), "sentence_b"),
     "a long text": (lambda: of_bert("w5 " * 127), "129 tokens.*128"),
     "head 4 of 4": (lambda: of_bert("w5", head=4), "head: index 4.*4 heads.*0 to 3"),
+    "no such token": (lambda: head_view(weights(), T, token="x"), "token: 'x' is none of the 4 tokens"),
     "token 3 of 3": (lambda: of_bert("w5", token=3), "token: index 3.*text has 3 tokens.*0 to 2"),
 }
 REFUSED = [(what, call, TypeError, fact) for what, (call, fact) in OF_A_WRONG_TYPE.items()]
