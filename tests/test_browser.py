@@ -82,7 +82,7 @@ def lab(tmp_path_factory):
                     port = json.loads(told.read_text())["port"]
             yield SimpleNamespace(address=f"http://127.0.0.1:{port}", folder=folder)
         finally:
-            server.terminate()
+            server.kill()  # its kernels end when it is gone; asked to end them, it hung once in CI
             server.wait(PATIENCE)
 
 
