@@ -7,6 +7,8 @@
 The repository's address stands in pyproject.toml, title and abilities of a notebook in its second cell.
 """
 
+import base64
+import io
 import itertools
 import os
 import re
@@ -94,12 +96,8 @@ def exercises(cells) -> dict[str, Exercise]:
 
 def hint_and_solution(text: str) -> tuple[str, str]:
     """The hint and the code of the solution that are folded in the third cell of an exercise."""
-    hint, solution = re.search(
-        r"<details><summary>Hint</summary>\n\n(.+?)\n\n</details>\n+"
-        r"<details><summary>Solution</summary>\n\n(.+?)\n\n</details>",
-        text,
-        re.DOTALL,
-    ).groups()
+    folded = r"<details><summary>{}</summary>\n\n(.+?)\n\n</details>"
+    hint, solution = (re.search(folded.format(name), text, re.DOTALL)[1] for name in ("Hint", "Solution"))
     (code,) = re.findall(r"```python\n(.+?)\n```", solution, re.DOTALL)
     return hint, code
 
@@ -243,9 +241,7 @@ def contents() -> str:
         hours[path.name[:2]] = (of["reading"] + of["exercises"]) / 60
     whole, short = sum(hours.values()), sum(hours.get(number, 0) for number in SHORT_WAY)
     way = f"About {whole:.0f} hours in all; 25 + 30 minutes means 25 to read, 30 for exercises. A short way, "
-    way += (
-        f"{short:.0f} hours: 01 to 04, 06, then 13. Or start where you like: each notebook runs on its own."
-    )
+    way += f"{short:.0f} hours: 01 to 04, 06, then 13. Or start where you like: each runs on its own."
     told = "To look up: [questions of learners](notebooks/questions.md), a [glossary](notebooks/glossary.md)."
     return "\n".join([way, *rows, "", told])
 
@@ -271,8 +267,15 @@ def generate() -> None:
 
 def run(path: Path) -> None:
     """Run a notebook from a fresh kernel and keep its outputs, without the traces of this machine."""
+    from PIL import Image
+
     notebook = read(path)
     execute(notebook)
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        if "<Figure" in output.get("data", {}).get("text/plain", ""):  # in 256 colours a third of its size
+            plot = Image.open(io.BytesIO(base64.b64decode(output.data["image/png"])))
+            plot.convert("RGB").quantize().save(small := io.BytesIO(), "PNG", optimize=True)
+            output.data["image/png"] = base64.b64encode(small.getvalue()).decode()
     fold(notebook.cells)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})

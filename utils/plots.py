@@ -10,9 +10,14 @@ import pandas as pd
 import scienceplots  # noqa: F401  (importing it makes its styles known to matplotlib)
 import torch
 from cycler import cycler
+from IPython import get_ipython
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 # A sign that the font lacks (Chinese, say) is drawn as a box; matplotlib would also print a warning for each.
 warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+
+if get_ipython():  # a plot has twice the pixels of its place, so that it is sharp on every screen
+    set_matplotlib_formats("retina")
 
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
 STYLE = ["science", "notebook", "no-latex"]

@@ -28,15 +28,11 @@ LICENCE = course.ROOT / "LICENSE"
 # In a notebook's kernel, before its first cell. A slider needs a kernel, which a page has not, so notebooks
 # run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are not.
 LIVE_VIEWS = """\
-def live_views():
-    import os, sys
-    from unittest.mock import patch
-    sys.path.insert(0, os.path.abspath(".."))
-    from utils.views import View
-    View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(View._repr_mimebundle_)
-
-live_views()
-del live_views
+import os, sys
+from unittest.mock import patch
+sys.path.insert(0, os.path.abspath(".."))
+from utils.views import View
+View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(View._repr_mimebundle_)
 """
 
 # In place of README's picture: the way in, and a live view, with what is put at its end.
@@ -141,7 +137,6 @@ def main(arguments: list[str]) -> None:
     os.environ.pop("COURSE_CHECKPOINT", None)
     with tempfile.TemporaryDirectory() as work:
         source, made = Path(work, "source"), Path(work, "made")
-        source.mkdir()
         try:
             stage(source, [] if asked.stored or asked.links else asked.numbers or live)
         except CellExecutionError as error:

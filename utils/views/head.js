@@ -20,7 +20,7 @@ const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head
 function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex;
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
-  const width = widthOfPage(), narrow = width < 480, digits = narrow ? 34 : 48;
+  const width = clamp(byId("vis").offsetWidth, 300, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
   const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - Math.min(LINES, width / 3) - 2 * digits; // keys have the room for bars
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
   place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
@@ -39,7 +39,7 @@ function draw() {
   svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, HEADINGS[0]);
   svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, HEADINGS[1]);
   drawAll();
-  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.85 : 0.68 };
+  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.85 : 0.82 };
   watched = drawColumns(drawing, [left, right], place, sizes, paint, rest);
   const index = kept ? [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1])) : -1;
   watched.keep(index < 0 ? null : [kept[0], index]);
