@@ -1,5 +1,6 @@
 """What holds for every notebook, room and page: the rules of CONTRIBUTING.md that a program can check."""
 
+import base64
 import functools
 import json
 import re
@@ -37,8 +38,7 @@ def prose(path):
 
 # The table of CONTRIBUTING.md: what is limited, and how much of it there may be.
 RULES = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-LIMITS = re.findall(r"^\| (\w[^|]*) \| ([\d,]+) \|", RULES, re.MULTILINE)
-LIMITS = {name: int(most.replace(",", "")) for name, most in LIMITS}
+LIMITS = {name: int(most.replace(",", "")) for name, most in re.findall(r"\n\| (\w.*?) \| ([\d,]+) ", RULES)}
 
 
 def within(name, counts):
@@ -79,6 +79,9 @@ def test_stored_outputs_are_small_of_a_fresh_kernel_text_and_pictures_with_at_mo
             assert not re.search(r"<(script|iframe)|https?://", text_of(output)), f"interactive: {cell.id}"
             shown = output.get("text", "") + output.get("data", {}).get("text/plain", "")
             assert not re.search(r"\d\.\d{4,}", shown), f"cell {cell.id} prints more than 3 decimals"
+            if "<Figure" in shown:  # a plot: 256 colours, and twice the pixels of its place
+                plot, shape = base64.b64decode(output.data["image/png"]), output.metadata["image/png"]
+                assert (plot[25], int.from_bytes(plot[16:20], "big") // 2) == (3, shape["width"])
 
 
 @each_notebook
