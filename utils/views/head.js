@@ -1,6 +1,6 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-let ROW = 22.5, SIZE = 15; // of a row: its height, its letters
+let ROW = innerWidth < 480 ? 24 : 22.5, SIZE = 15; // of a row: its height, its letters
 let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen

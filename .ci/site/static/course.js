@@ -38,7 +38,7 @@ addEventListener("DOMContentLoaded", () => document.querySelectorAll("article ta
 
 // The words for queries, keys and values, where they stand alone, in code or as a symbol of the paper.
 const ROLES = { query: "query", key: "key", value: "value", Q: "query", K: "key", V: "value" };
-addEventListener("DOMContentLoaded", () => document.querySelectorAll("article :is(code.literal, td math, p math)").forEach((one) => {
+addEventListener("DOMContentLoaded", () => document.querySelectorAll("article :is(code.literal, strong, td math, p math)").forEach((one) => {
   const role = ROLES[one.textContent.trim()];
   if (role) one.classList.add(role);
 }));
