@@ -189,7 +189,11 @@ function fillMenu(id, indices, chosen, mean = []) {
   const options = [...indices.keys(), ...(indices.length > 1 ? mean : [])];
   byId(id).replaceChildren(...options.map((value) => new Option(indices[value] ?? value, value, false, value === chosen)));
 }
-const say = (text) => (byId("said").textContent = text);
+// What stands below does not move up again, away from the pointer: the text keeps the room of its longest one.
+function say(text) {
+  byId("said").textContent = text;
+  byId("said").style.minHeight = `${byId("said").offsetHeight}px`;
+}
 const HINT = matchMedia("(hover: none)").matches
   ? "Tap a token to see its weights in digits. A second tap lets go."
   : "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
