@@ -1,11 +1,11 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
-let ROW = innerWidth < 480 ? 24 : 22.5, SIZE = 15; // of a row: its height, its letters
+let ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else, its letters
 let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
 let LINES = 124; // the least room for lines, or a third of the page
-let words, place; // the widths of the columns of words; where lines run between them
+let ROW, words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
 let watched;
@@ -21,6 +21,7 @@ function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex;
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
   const width = clamp(byId("vis").offsetWidth, 300, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
+  ROW = ROWS[narrow ? 0 : 1];
   const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - Math.min(LINES, width / 3) - 2 * digits; // keys have the room for bars
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
   place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
