@@ -888,7 +888,7 @@ def test_a_frame_that_is_shown_later_is_drawn_then(show, tmp_path, view, part, l
     page = show("<!doctype html><iframe src=view.html width=0 height=400 style='border: 0'></iframe>")
     page.frames[-1].wait_for_selector("#vis canvas", state="attached")
     page.eval_on_selector("iframe", "one => { one.width = 900; }")
-    page.frames[-1].wait_for_function(f"find('{part}')[0].getBoundingClientRect().width > {least}")
+    page.frames[-1].wait_for_function(f"find('{part}')[0].clientWidth > {least} && said.offsetHeight < 60")
 
 
 @pytest.mark.parametrize("width", [400, 1100])

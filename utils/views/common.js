@@ -230,12 +230,16 @@ function onChange(redraw) {
     redraw(control.id);
   }));
   note();
+  const anew = (what) => {
+    byId("said").style.minHeight = ""; // it was of another width
+    redraw(what);
+  };
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (innerWidth !== width) redraw("width");
+    if (innerWidth !== width) anew("width");
     width = innerWidth;
   });
-  addEventListener("ground", () => redraw("ground"));
+  addEventListener("ground", () => anew("ground"));
 }
 
 // --- the ground
