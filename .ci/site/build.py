@@ -33,6 +33,7 @@ from unittest.mock import patch
 sys.path.insert(0, os.path.abspath(".."))
 from utils.views import View
 View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(View._repr_mimebundle_)
+del os, sys, patch, View
 """
 
 # In place of README's picture: the way in, and a live view, with what is put at its end.
