@@ -198,12 +198,11 @@ def set_up() -> str:
 
 def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
-    badge = f"[![Open in Colab](../images/open-in-colab.svg)]({colab(path)})"
     return {
-        "navigation-top": f"{navigation(path)} · {badge}\n\n{way(path)}",
+        "navigation-top": f"{navigation(path)} · [Open in Colab]({colab(path)})",
         "title": about(path)["header"],
         "set-up": set_up(),
-        "navigation-bottom": navigation(path),
+        "navigation-bottom": f"{navigation(path)}\n\n{way(path)}",
     }
 
 

@@ -41,9 +41,9 @@ def parts(path, tag):
 
 
 def rules(path, dark=False):
-    """What a class says: on a white ground, or in a drawing that is opened as `#dark`."""
-    said = re.findall(r"^ +(:target )?\.([\w-]+) \{ (.*?) \}", path.read_text(encoding="utf-8"), re.M)
-    return {name: rule for target, name, rule in said if dark or not target}
+    """What a class says: on a white ground, or on a dark page."""
+    said = re.findall(r"^ {4}(  )?\.([\w-]+) \{ (.*?) \}", path.read_text(encoding="utf-8"), re.M)
+    return {name: rule for inner, name, rule in said if dark or not inner}
 
 
 def fill(part, rules):
@@ -149,9 +149,10 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
     page.goto(path.as_uri(), timeout=600_000)
-    texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
-    page.goto(f"{path.as_uri()}#dark")
+    page.emulate_media(color_scheme="dark")
     dark = page.evaluate(FIND)
+    page.emulate_media(color_scheme="light")
+    texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
     assert min(margins) >= EDGE and texts != dark, f"{min(margins):.1f} px to the edge, or no dark palette"
     for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"

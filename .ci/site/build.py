@@ -36,7 +36,7 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# In place of README's picture: the way in, and a live view, with what is put at its end.
+# In place of README's picture: the way in, and a live view, with what is put at its end. 06 has it, too.
 FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
 
 
@@ -99,16 +99,18 @@ def stage(folder: Path, chosen: list[str]) -> None:
     run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
+    cells = {cell.id: cell for cell in notebooks["06_head_view.ipynb"].cells}
+    if view := cells["one-head"].outputs[0].data.get("text/html"):
+        (folder / "view.html").write_text(view.replace("'></iframe>", SHOWS_IT + "'></iframe>"), "utf-8")
+        live = "```{raw} html\n:file: ../view.html\n```"
+        cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
     texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
     texts += course.NOTEBOOKS.glob("*.md")
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    (cell,) = (cell for cell in notebooks["06_head_view.ipynb"].cells if cell.id == "one-head")
-    if view := cell.outputs[0].data.get("text/html"):
-        view = view.replace("'></iframe>", SHOWS_IT + "'></iframe>")
-        (folder / "view.html").write_text(view, encoding="utf-8")
+    if view:
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
         pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>", "", pages[course.README])  # see course.js

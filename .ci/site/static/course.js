@@ -16,19 +16,33 @@ addEventListener("DOMContentLoaded", () => {
   };
 });
 
-// The theme says light or dark at the page's root; a view's frame looks at the body, and a drawing is of either.
-const root = document.documentElement, phone = matchMedia("(max-width: 560px)");
-const tell = () => {
-  document.body?.setAttribute("data-theme", root.dataset.theme);
-  const dark = root.dataset.theme === "dark";
-  document.querySelectorAll("article img[src*='.svg']").forEach((one) => {
-    const narrow = phone.matches && one.matches(".has-narrow") ? "-narrow" : "";
-    one.src = one.src.replace(/(-narrow)?\.svg.*/, `${narrow}.svg${dark ? "#dark" : ""}`);
-  });
-};
-phone.addEventListener("change", tell);
+// The theme says light or dark at the page's root; a view's frame looks at the body.
+const root = document.documentElement;
+const tell = () => document.body?.setAttribute("data-theme", root.dataset.theme);
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
+
+// What a notebook is for, in a box of its own, so that it can stand beside the first picture (course.css).
+addEventListener("DOMContentLoaded", () => {
+  const parts = [...document.querySelectorAll("article section:has(> h1) > *")];
+  const from = parts.findIndex((one) => one.textContent === "You will be able to");
+  if (from < 0) return;
+  const to = parts.findIndex((one, i) => i > from && !one.matches("p, ul"));
+  const box = (className, inside) => {
+    const made = Object.assign(document.createElement("div"), { className });
+    made.append(...inside);
+    return made;
+  };
+  parts[0].after(box("opening", [box("idea", parts.slice(1, from)), box("aims", parts.slice(from, to))]));
+});
+
+// Some drawings have a second form, for phones.
+const phone = matchMedia("(max-width: 560px)");
+const choose = () => document.querySelectorAll("article img.has-narrow").forEach((one) => {
+  one.src = one.src.replace(/(-narrow)?\.svg$/, phone.matches ? "-narrow.svg" : ".svg");
+});
+phone.addEventListener("change", choose);
+addEventListener("DOMContentLoaded", choose);
 
 // On a phone a row of a table stands as lines, each with its column's name (course.css).
 addEventListener("DOMContentLoaded", () => document.querySelectorAll("article table.table").forEach((table) => {
