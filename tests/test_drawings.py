@@ -149,10 +149,8 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
     page.goto(path.as_uri(), timeout=600_000)
-    page.emulate_media(color_scheme="dark")
-    dark = page.evaluate(FIND)
-    page.emulate_media(color_scheme="light")
-    texts, margins = page.evaluate(FIND), page.evaluate(MARGINS)
+    dark, texts = (page.emulate_media(color_scheme=one) or page.evaluate(FIND) for one in ("dark", "light"))
+    margins = page.evaluate(MARGINS)
     assert min(margins) >= EDGE and texts != dark, f"{min(margins):.1f} px to the edge, or no dark palette"
     for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
