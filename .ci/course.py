@@ -135,7 +135,7 @@ def about(path: Path) -> dict:
     text = cells[1].source
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
     taken = {part: 5 * round(count / 5) for part, count in minutes(cells).items()}
-    time = f"**Time:** about {taken['reading']} minutes, exercises {taken['exercises']}"
+    time = f"**Time:** {taken['reading']} minutes, exercises {taken['exercises']} minutes"
     time += f", optional {taken['optional']}" * bool(taken["optional"])
     return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],

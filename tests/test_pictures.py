@@ -19,7 +19,7 @@ from utils.views.pictures import grid_cell
 from utils.views.sheets import Box, Cells, Fan, Grid, Text, _font
 from utils.views.strokes import draw_cells, draw_fan
 
-BLUE, ORANGE = "#0060cc", "#cc8400"  # the first two of the twelve inks
+KEY, VIOLET, RED = "#0060cc", "#7800fc", "#c0000c"  # of keys, and the first two of the twelve inks
 
 
 def over_white(colour, opacity):
@@ -144,7 +144,7 @@ def test_a_line_has_the_colour_of_its_head_as_faint_as_its_opacity(heads):
         view = head_view([one], names(4), heads=heads)
         (fan,) = shapes(view, Fan)
         seen = pixel(image(view), view, (fan.left + fan.right) / 2, fan.top + 2 * fan.step)
-        assert np.abs(seen - over_white(ORANGE if heads[1:] else ALONE, weight ** len(heads))).max() < 4
+        assert np.abs(seen - over_white(RED if heads[1:] else ALONE, weight ** len(heads))).max() < 4
 
 
 def test_a_head_has_a_square_with_its_number_and_squares_wrap():
@@ -175,7 +175,7 @@ def test_model_view_draws_every_weight_of_what_is_included(some, head_numbers):
         left = 38 + width * column + 5
         assert (fan.left, fan.right, fan.step) == pytest.approx((left, left + width - 14, 84 / 8))
         assert fan.top == pytest.approx(32 + row * (4 * 84 / 8 + 10) + 5 + 84 / 16)
-        assert fan.colours == [(BLUE, ORANGE, "#6c9c6c")[layer]]
+        assert fan.colours == [(VIOLET, RED, "#60606c")[layer]]
         assert fan.step * view.sheet.sharpness == pytest.approx(round(fan.step * view.sheet.sharpness))
 
 
@@ -274,12 +274,12 @@ def test_neuron_view_joins_the_chosen_query_to_every_key_as_strongly_as_its_weig
 def test_text_view_is_shaded_by_the_weights_of_the_chosen_token():
     attention, tokens, told = written()
     view = text_view(attention, tokens, 4, layer=1, head=2, token=6, **told)
-    boxes = [box for box in shapes(view, Box) if box.colour == BLUE]
+    boxes = [box for box in shapes(view, Box) if box.colour == KEY]
     assert [box.opacity for box in boxes] == pytest.approx((0.85 * levels(attention[1][0, 2, 6])).tolist())
     words = [text.text for text in shapes(view, Text) if text.size == 15]
     assert words == [f"word{i % 7}" for i in range(4)] + ["▸"] + [f"word{i % 7}" for i in range(4, 9)]
     mean = text_view(attention, tokens, layer=1, token=6)
-    boxes = [box.opacity for box in shapes(mean, Box) if box.colour == BLUE]
+    boxes = [box.opacity for box in shapes(mean, Box) if box.colour == KEY]
     assert boxes == pytest.approx((0.85 * levels(attention[1][0, :, 6]).mean(0)).tolist())
 
 
@@ -422,7 +422,7 @@ def test_save_writes_what_the_suffix_says(tmp_path):
     texts = [part.text for part in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert {"é", "<b>", "c", "query", "key", "0", "1"} <= set(texts)
     paths = list(drawing.iter("{http://www.w3.org/2000/svg}path"))
-    for head, colour in enumerate((BLUE, ORANGE)):
+    for head, colour in enumerate((VIOLET, RED)):
         drawn = {}
         for path in paths:
             if opacity := re.search(rf"stroke: {colour}; stroke-opacity: ([\d.]+)", path.get("style", "")):

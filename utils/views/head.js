@@ -1,6 +1,7 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
 let ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else, its letters
+let SHARES = [[0.24, 0.38], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
 let HEADINGS = ["query", "key"];
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
@@ -22,7 +23,7 @@ function draw() {
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
   const width = clamp(byId("vis").offsetWidth, 300, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
   ROW = ROWS[narrow ? 0 : 1];
-  const shares = narrow ? [0.24, 0.38] : [0.26, 0.26], room = width - Math.min(LINES, width / 3) - 2 * digits; // keys have the room for bars
+  const shares = SHARES[narrow ? 0 : 1], room = width - Math.min(LINES, width / 3) - 2 * digits;
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
   place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));

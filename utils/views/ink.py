@@ -4,20 +4,20 @@ No two of the colours are nearer than 17 in CIELAB, seen with normal colour visi
 the blue cones (Machado et al. 2009). Each has a contrast of 3 : 1 or more against its ground: white, or GROUND.
 """
 
-# On white, in the dark, and text on the first; on the second it is black.
+# On white, in the dark, and text on the first; on the second it is black. The hues of query, value and key come last.
 TWELVE = (
-    ("#0060cc", "#1b7ace", "white"),  # blue
-    ("#cc8400", "#d6a243", "black"),  # orange
-    ("#6c9c6c", "#84b395", "black"),  # green
-    ("#c0000c", "#f1655a", "white"),  # red
     ("#7800fc", "#9446fc", "white"),  # violet
-    ("#9c3c3c", "#a86263", "white"),  # brown
-    ("#f0489c", "#fe89ca", "black"),  # pink
+    ("#c0000c", "#f1655a", "white"),  # red
     ("#60606c", "#888995", "white"),  # slate
+    ("#f0489c", "#fe89ca", "black"),  # pink
     ("#a89048", "#e1cb99", "black"),  # sand
+    ("#9c3c3c", "#a86263", "white"),  # brown
+    ("#e400fc", "#fa4bfa", "black"),  # magenta
     ("#309cd8", "#8cd5ff", "black"),  # sky
     ("#9c3c9c", "#9b5fa0", "white"),  # plum
-    ("#e400fc", "#fa4bfa", "black"),  # magenta
+    ("#cc8400", "#d6a243", "black"),  # orange
+    ("#6c9c6c", "#84b395", "black"),  # green
+    ("#0060cc", "#1b7ace", "white"),  # blue
 )
 COLOURS, DARK, INKS = zip(*TWELVE, strict=True)
 ALONE, ALONE_DARK = "#b8651b", "#f4a655"  # of one head: the arrows of attention in the drawings

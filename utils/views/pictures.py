@@ -183,7 +183,7 @@ def draw_text(panel, text, layer, head, token, where, prompt_length, surprise):
         if index == prompt_length:
             shapes.append(Text(x, y, "▸", SIZE, colour="#c0000c"))
             x += 16
-        shapes.append(Box(x - 1, y - 15, width + 2, 20, colour(0), 0.85 * opacity(weight)))
+        shapes.append(Box(x - 1, y - 15, width + 2, 20, "#0060cc", 0.85 * opacity(weight)))
         if surprise and surprise[index]:
             shapes.append(Box(x - 1, y + 6, width + 2, 3, "#c0000c", min(1, surprise[index] / 12)))
         if index == token:
