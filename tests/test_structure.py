@@ -234,7 +234,7 @@ def test_drawings_of_a_model_that_writes_show_what_cells_print():
     first, narrow, writes, temperature = map(drawn, names)
     numbers = re.findall(r"\b\d[\d,.]*\d\b", " ".join(writes + temperature))
     sentences = [text for text in temperature if re.match(r"wa|wh", text)]
-    assert len(numbers) == 11 and len(sentences) == 3 and all(one in writer for one in numbers + sentences)
+    assert len(numbers) == 12 and len(sentences) == 3 and all(one in writer for one in numbers + sentences)
     looks = re.findall(r"(?:it -> class|she -> friend) \['L3H1: ([\d.]+)", views)
     looks += re.findall(r"L23H4 gives ([\d.]+)", writer)
     odds = r"^1\.0 ' Paris' ([\d.]+) ' the' ([\d.]+) ' London' ([\d.]+)"
