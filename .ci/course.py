@@ -135,8 +135,8 @@ def about(path: Path) -> dict:
     text = cells[1].source
     abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
     taken = {part: 5 * round(count / 5) for part, count in minutes(cells).items()}
-    time = f"**Time:** {taken['reading']} minutes, exercises {taken['exercises']} minutes"
-    time += f", optional {taken['optional']}" * bool(taken["optional"])
+    time = f"**Time:** reading {taken['reading']}, exercises {taken['exercises']}"
+    time += f", optional {taken['optional']}" * bool(taken["optional"]) + " minutes"
     return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
         "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
