@@ -198,8 +198,9 @@ def set_up() -> str:
 
 def generated(path: Path) -> dict[str, str]:
     """The cells that are made here and never by hand: cell id to source."""
+    place = f"**{paths().index(path) + 1} of {len(paths())}**"
     return {
-        "navigation-top": f"{navigation(path)} · [Open in Colab]({colab(path)})",
+        "navigation-top": f"{place} · {navigation(path)} · [Open in Colab]({colab(path)})",
         "title": about(path)["header"],
         "set-up": set_up(),
         "navigation-bottom": f"{navigation(path)}\n\n{way(path)}",
