@@ -15,11 +15,9 @@ CODE_OR_FORMULA = re.compile(
 def mathml(formula: str, display: str) -> str:
     """A formula of LaTeX as MathML. `display`: "inline" or "block"."""
     # Upright names such as softmax arrive as one element a letter, which would be set apart.
-    return re.sub(
-        r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>",
-        lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>",
-        convert(formula, display=display),
-    )
+    apart = r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>"
+    made = convert(formula, display=display)
+    return re.sub(apart, lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>", made)
 
 
 def formulas_to_mathml(text: str) -> str:

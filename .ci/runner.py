@@ -10,7 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
-import jupyter_client
+import zmq
+from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
@@ -30,6 +31,17 @@ def own_sockets() -> dict[str, str]:
     return {"transport": "ipc", "ip": path}
 
 
+class Client(NotebookClient):
+    """Where a cell draws in a widget (`interact`), nbclient sends on the socket on which it awaits the reply.
+    The sign that the reply has come can get lost there. To ask for the socket's events is to look again."""
+
+    def process_message(self, *message):
+        try:
+            return super().process_message(*message)
+        finally:
+            self.kc.shell_channel.socket.get(zmq.EVENTS)
+
+
 def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None = None, process=None, **more):
     """Run the cells of a notebook in a fresh kernel and keep their outputs in it. `first` is run before them.
 
@@ -37,23 +49,13 @@ def execute(notebook, first="", folder: Path = NOTEBOOKS, kernels: Path | None =
     kernel is that of the Python that runs this. `process` is for the kernel's process (env, stdout, stderr);
     what else is given is for nbclient.
     """
-    manager = jupyter_client.AsyncKernelManager(
-        kernel_name="colab" if kernels else "python3", **own_sockets()
-    )
+    manager = AsyncKernelManager(kernel_name="colab" if kernels else "python3", **own_sockets())
     if kernels:
-        manager.kernel_spec_manager = KernelSpecManager(
-            kernel_dirs=[str(kernels)], ensure_native_kernel=False
-        )
-    client = NotebookClient(
-        notebook,
-        km=manager,
-        timeout=SECONDS_FOR_A_CELL,
-        startup_timeout=SECONDS_FOR_A_CELL,
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(folder)}},
-        **more,
-    )
+        described = KernelSpecManager(kernel_dirs=[str(kernels)], ensure_native_kernel=False)
+        manager.kernel_spec_manager = described
+    how = {"timeout": SECONDS_FOR_A_CELL, "startup_timeout": SECONDS_FOR_A_CELL, "record_timing": False}
+    how |= {"coalesce_streams": True, "resources": {"metadata": {"path": str(folder)}}}
+    client = Client(notebook, km=manager, **how, **more)
     if first:
         client.on_notebook_start = lambda **_: client.kc.execute(first, silent=True, store_history=False)
     client.execute(cleanup_kc=True, **process or {})
