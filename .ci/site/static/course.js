@@ -23,7 +23,7 @@ new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
 
 // The page's own name is seen in the list of notebooks.
-addEventListener("DOMContentLoaded", () => document.querySelector(".bd-links a.current.reference.internal")?.scrollIntoView({ block: "nearest" }));
+addEventListener("DOMContentLoaded", () => document.querySelector(".bd-links a.current.reference.internal")?.scrollIntoView({ block: "center" }));
 
 // What a notebook is for, in a box of its own, so that it can stand beside the first picture (course.css).
 addEventListener("DOMContentLoaded", () => {
