@@ -181,7 +181,7 @@ def navigation(path: Path) -> str:
     before, after = row[row.index(path) - 1], row[row.index(path) + 1]
     links = [f"[← {about(before)['title']}]({before.name})"] if before else []
     links += ["[Contents](../README.md#the-notebooks)"]
-    links += [f"[{about(after)['title']} →]({after.name})"] if after else []
+    links += [f"[Next: {about(after)['title']} →]({after.name})"] if after else []
     return " · ".join(links)
 
 
