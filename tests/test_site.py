@@ -174,8 +174,7 @@ def test_pages_fit_a_phone_and_the_dark(opened):
         page.wait_for_selector(f"html[data-theme={scheme}]")
         assert page.locator("article").evaluate("one => getComputedStyle(one).colorScheme") == scheme
         for part, ground, ink in page.evaluate(COLOURS):
-            button = re.match(r'<a class="start\b|<span[^>]*>Start reading<', part)  # the one bright thing
-            assert luminance(np.array(ground)) < 0.3 or scheme == "light" or button, part
+            assert luminance(np.array(ground)) < 0.3 or scheme == "light", part
             assert not ink or contrast(ground, ink) >= INK, part
         for frame in page.locator("iframe").all():
             frame.content_frame.locator(f"html.{scheme}").wait_for()

@@ -22,9 +22,6 @@ const tell = () => document.body?.setAttribute("data-theme", root.dataset.theme)
 new MutationObserver(tell).observe(root, { attributeFilter: ["data-theme"] });
 addEventListener("DOMContentLoaded", tell);
 
-// The page's own name is seen in the list of notebooks.
-addEventListener("DOMContentLoaded", () => document.querySelector(".bd-links a.current.reference.internal")?.scrollIntoView({ block: "center" }));
-
 // What a notebook is for, in a box of its own, so that it can stand beside the first picture (course.css).
 addEventListener("DOMContentLoaded", () => {
   const parts = [...document.querySelectorAll("article section:has(> h1) > *")];
