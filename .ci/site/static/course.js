@@ -36,6 +36,12 @@ addEventListener("DOMContentLoaded", () => {
   parts[0].after(box("opening", [box("idea", parts.slice(1, from)), box("aims", parts.slice(from, to))]));
 });
 
+// The theme scrolls the list of pages to the one that is open, though it is seen without: search and title stay.
+addEventListener("load", () => {
+  const list = document.getElementById("pst-primary-sidebar"), open = list && [...list.querySelectorAll(".active")].pop();
+  if (open && open.getBoundingClientRect().bottom + list.scrollTop < list.getBoundingClientRect().bottom) list.scrollTop = 0;
+});
+
 // Some drawings have a second form, for phones.
 const phone = matchMedia("(max-width: 560px)");
 const choose = () => document.querySelectorAll("article img.has-narrow").forEach((one) => {
