@@ -209,8 +209,8 @@ def generated(path: Path) -> dict[str, str]:
 
 def entry() -> str:
     """The first line after what the course is: what to click."""
-    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="36">'
-    return f"[{badge}]({colab(paths()[0])})"
+    badge = '<img src="images/open-in-colab.svg" alt="Open notebook 01 in Colab" height="32" align="absmiddle">'
+    return f"[{badge}]({colab(paths()[0])})&nbsp; or [start reading here](notebooks/{paths()[0].name})"
 
 
 def launch() -> str:
