@@ -131,9 +131,9 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
     frame.hover("#right text >> text=friend")
-    assert "“friend” gets 0.80 of the attention of “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    assert "“friend” gets 0.80 from “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     frame.hover("#said")  # "it" again; special tokens are hidden
-    frame.wait_for_function("document.querySelector('#left .now')?.textContent === 'it'")
+    frame.wait_for_function("/^it,point.+attention$/.test(find('.now, .said').map((x) => x.textContent))")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
     drawn = test_browser.stroked(frame, expected.shape, canvas=1)
     assert set(frame.locator("#digits text:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
@@ -153,13 +153,14 @@ def test_formulas_are_mathml(opened):
         assert page.eval_on_selector_all("math", shown) == [True] * formulas, path.name
 
 
-def test_readers_find_their_way(site, open_page):
-    first, second, *_ = course.paths()
+def test_readers_find_their_way(site, open_page, opened):
+    first, second, *_, writes, _, _ = course.paths()
     page = open_page(f"{site.address}/index.html")
     for path, link in [(first, "#pst-primary-sidebar a.reference.internal"), (second, "a.right-next")]:
         page.locator(link).first.click()
         page.wait_for_url(f"**/{path.stem}.html")
         assert course.about(path)["title"] in page.locator("article h1").inner_text()
+    assert opened(f"notebooks/{writes.stem}.html").eval_on_selector(".bd-sidebar", "x => x.scrollTop") == 0
     page.goto(f"{site.address}/search.html?q=bootstrap")
     result = page.locator("#search-results li", has_text="Measure what each head does")
     assert result.locator(".context").inner_text() == "Its 95 % interval comes from the bootstrap."
