@@ -133,7 +133,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.hover("#right text >> text=friend")
     assert "“friend” gets 0.80 from “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     frame.hover("#said")  # "it" again; special tokens are hidden
-    frame.wait_for_function("/^it,point.+attention$/.test(find('.now, .said').map((x) => x.textContent))")
+    frame.wait_for_function("/^it,point.+attention$/.test(find('.now, .aside').map((x) => x.textContent))")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
     drawn = test_browser.stroked(frame, expected.shape, canvas=1)
     assert set(frame.locator("#digits text:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}

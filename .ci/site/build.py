@@ -102,7 +102,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     cells = {cell.id: cell for cell in notebooks["06_head_view.ipynb"].cells}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
         (folder / "view.html").write_text(view.replace("'></iframe>", SHOWS_IT + "'></iframe>"), "utf-8")
-        live = "**What is “it”?** BERT’s layer 3, head 1, answers:\n\n```{raw} html\n:file: ../view.html\n```"
+        live = "**What is “it”?** Layer 3, head 1, answers:\n\n```{raw} html\n:file: ../view.html\n```"
         cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)

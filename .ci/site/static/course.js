@@ -36,11 +36,6 @@ addEventListener("DOMContentLoaded", () => {
   parts[0].after(box("opening", [box("idea", parts.slice(1, from)), box("aims", parts.slice(from, to))]));
 });
 
-// The first page lists the notebooks itself, and its view needs the room: the list at the left opens with its button.
-addEventListener("DOMContentLoaded", () => {
-  if (document.querySelector(".front")) document.getElementById("pst-primary-sidebar").classList.add("pst-sidebar-hidden");
-});
-
 // The theme scrolls the list of pages to the one that is open, though it is seen without: search and title stay.
 addEventListener("load", () => {
   const list = document.getElementById("pst-primary-sidebar"), open = list && [...list.querySelectorAll(".active")].pop();
