@@ -39,20 +39,10 @@ AT_A_TIME = 2  # notebooks
 
 # What Colab holds, by its own list of August 2026. Without a Python 3.13, this machine's stand in.
 COLAB_PYTHON = "3.13"
-COLAB_HOLDS = [
-    "torch==2.11.*; python_version >= '3.13'",
-    "torch==2.13.0; python_version < '3.13'",
-    "numpy==2.1.3",
-    "transformers==5.15.0",
-    "huggingface_hub==1.27.0",
-    "tokenizers==0.22.2",
-    "pandas==2.2.3",
-    "matplotlib==3.10.0",
-    "pillow==11.3.0",
-    "ipython==7.34.0",
-    "ipykernel==6.17.1",
-    "tqdm==4.67.3",
-]
+COLAB_HOLDS = ["torch==2.11.*; python_version >= '3.13'", "torch==2.13.0; python_version < '3.13'"]
+COLAB_HOLDS += ["numpy==2.1.3", "transformers==5.15.0", "huggingface_hub==1.27.0", "tokenizers==0.22.2"]
+COLAB_HOLDS += ["pandas==2.2.3", "matplotlib==3.10.0", "pillow==11.3.0", "ipython==7.34.0"]
+COLAB_HOLDS += ["ipykernel==6.17.1", "tqdm==4.67.3"]
 # These would bring JupyterLab along, which Colab does not have.
 COLAB_HOLDS_ALONE = ["ipywidgets==7.7.1", "jupyterlab_widgets==1.1.*"]
 COLAB_HOLDS_ALONE += ["widgetsnbextension==3.6.*", "ipython_genutils"]

@@ -53,15 +53,13 @@ CAUGHT = {
     "Granite": (GROUPED, TEXT),  # a scale of its own
     "GptOss": (WINDOW | {"num_local_experts": 2, "num_experts_per_tok": 1}, TEXT),  # sinks
     "MiMoV2Flash": (WINDOW | MIMO, TEXT),  # sinks in some layers
-    "Bart": (UNEQUAL, BOTH),
+    **dict.fromkeys(("Bart", "Pegasus"), (UNEQUAL, BOTH)),
     "Marian": (UNEQUAL | {"decoder_start_token_id": 0}, BOTH),
-    "Pegasus": (UNEQUAL, BOTH),
     "T5": (T5, BOTH),  # no scale, a bias
     "UMT5": (T5, BOTH),  # a bias for each layer
     "Whisper": (UNEQUAL | FRAMES, SPEECH),
-    "ViT": (VIT, IMAGE),
+    **dict.fromkeys(("ViT", "Dinov2"), (VIT, IMAGE)),
     "DeiT": (VIT, DISTILLED),
-    "Dinov2": (VIT, IMAGE),
 }
 REFUSED = {
     **dict.fromkeys(("Deberta", "DebertaV2", "MPNet", "MegatronBert", "RoFormer"), (BERT, TEXT)),

@@ -117,7 +117,8 @@ def test_links_to_cells_lead_to_them(opened):
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     text = "My friend told me about this class and I love it so far! She was right."
-    attentions = bert[1](**bert[0](text, return_tensors="pt"), output_attentions=True).attentions
+    outputs = bert[1](**bert[0](text, return_tensors="pt"), output_attentions=True, output_hidden_states=True)
+    attentions = outputs.attentions
     frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens, layer 0")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
@@ -136,7 +137,11 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.wait_for_function("/^it,point.+attention$/.test(find('.now, .aside').map((x) => x.textContent))")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
     drawn = test_browser.stroked(frame, expected.shape, canvas=1)
-    assert set(frame.locator("#digits text:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
+    assert set(frame.locator(".digits:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
+    scores = np.array([float(one.replace("−", "-")) for one in frame.locator(".score").all_text_contents()])
+    own = bert[1].encoder.layer[3].attention.self
+    query, key = (part(outputs.hidden_states[3])[0, :, 32:64] for part in (own.query, own.key))
+    assert abs(scores - (query @ key.T).detach().numpy()[11, 1:-1] / 32**0.5).max() < 0.051
     seen = expected[10] * (expected[10] >= 0.005)  # bars are as long; lines are no fainter than 0.6
     bars = test_browser.numbers(frame, ".bar", "width")
     assert (bars / bars.max() - seen[seen > 0] / seen.max()).abs().max() < 0.005

@@ -36,6 +36,12 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
+# After the last cell of 06: the scores behind its first view, (query, key).
+SCORES = """\
+from utils.capture import catch
+print(catch(model, tokenizer(text, return_tensors="pt"))[0].attend(3, 1)[0].round(decimals=2).tolist())
+"""
+
 # In place of README's picture: the way in, and a live view, with what is put at its end. 06 has it, too.
 FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
 
@@ -96,12 +102,15 @@ def stage(folder: Path, chosen: list[str]) -> None:
     shutil.copytree(course.ROOT / "images", folder / "images")
     (folder / "notebooks").mkdir()
     notebooks = {path.name: course.read(path) for path in course.paths()}
+    views = notebooks["06_head_view.ipynb"].cells
+    views.append(nbformat.v4.new_code_cell(SCORES))
     run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
-    cells = {cell.id: cell for cell in notebooks["06_head_view.ipynb"].cells}
+    scores, cells = views.pop(), {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        (folder / "view.html").write_text(view.replace("'></iframe>", SHOWS_IT + "'></iframe>"), "utf-8")
+        shows_it = SHOWS_IT.replace("SCORES = []", f"SCORES = {scores.outputs[0].text.strip()}")
+        (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
         live = "**What is “it”?** Layer 3, head 1, answers:\n\n```{raw} html\n:file: ../view.html\n```"
         cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
