@@ -149,14 +149,14 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     *_, width, height = map(float, ElementTree.parse(path).getroot().get("viewBox").split())
     page.set_viewport_size({"width": 600, "height": round(height)})  # else some are over nothing
     page.goto(path.as_uri(), timeout=600_000)
+    page.evaluate(f"document.documentElement.style = 'width: {width}px; height: {height}px'")
     dark, texts = (page.emulate_media(color_scheme=one) or page.evaluate(FIND) for one in ("dark", "light"))
     margins = page.evaluate(MARGINS)
     assert min(margins) >= EDGE and texts != dark, f"{min(margins):.1f} px to the edge, or no dark palette"
     for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
         assert contrast(*text["fills"]) >= INK, text
-    straight = [text for text in texts if not text["turned"]]
-    for one, other in itertools.combinations(straight, 2):
+    for one, other in itertools.combinations((text for text in texts if not text["turned"]), 2):
         (a, b, c, d), (e, f, g, h) = one["box"], other["box"]
         over = min(c, g) - max(a, e) > 1 and min(d, h) - max(b, f) > 3
         assert not over, f"{one['said']!r} stands over {other['said']!r}"
