@@ -128,13 +128,13 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     front.goto((site.folder / "index.html").as_uri())
     frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
-    assert "“it” looks at “class”: 0.92." in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    assert "“it” looks at “class”: 0.92" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
     frame.hover("#right text >> text=friend")
     assert "“friend” gets 0.80 from “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
     frame.hover("#said")  # "it" again; special tokens are hidden
-    frame.wait_for_function("/^it,point.+attention$/.test(find('.now, .aside').map((x) => x.textContent))")
+    frame.wait_for_function("/^it,point.+weight$/.test(find('.now, .aside').map((x) => x.textContent))")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
     drawn = test_browser.stroked(frame, expected.shape, canvas=1)
     assert set(frame.locator(".digits:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
