@@ -125,12 +125,12 @@ def test_a_weight_of_1_can_be_seen_on_either_ground_and_text_on_its_colour():
 
 
 FIND = """() => [...document.querySelectorAll('text')].map(text => {
-  const {left, top, right, bottom} = text.getBoundingClientRect();
+  const {left, top, right, bottom} = text.getBoundingClientRect(), style = getComputedStyle(text);
   const parts = document.elementsFromPoint(left + 4, (top + bottom) / 2);
-  const under = parts.find(part => part.matches('rect')), covered = parts.indexOf(text) > parts.indexOf(under);
+  const under = parts.find(part => part.matches('rect')), hidden = parts.indexOf(text) > parts.indexOf(under);
   const fills = [text, under].map(part => getComputedStyle(part).fill.match(/\\d+/g).map(one => one / 255));
   const box = [left, top, right, bottom], turned = text.hasAttribute('transform');
-  return {said: text.textContent, box, size: parseFloat(getComputedStyle(text).fontSize), turned, fills, covered};
+  return {said: text.textContent, box, size: parseFloat(style.fontSize), turned, fills, hidden};
 })"""
 
 
@@ -156,7 +156,7 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     assert min(margins) >= EDGE and texts != dark, f"{min(margins):.1f} px to the edge, or no dark palette"
     for text in texts + dark:
         assert text["size"] * 390 / width >= SMALLEST, f"{text['said']} is too small on a phone"
-        assert contrast(*text["fills"]) >= INK and not text["covered"], text
+        assert contrast(*text["fills"]) >= INK and not text["hidden"], text
     for one, other in itertools.combinations((text for text in texts if not text["turned"]), 2):
         (a, b, c, d), (e, f, g, h) = one["box"], other["box"]
         over = min(c, g) - max(a, e) > 1 and min(d, h) - max(b, f) > 3
