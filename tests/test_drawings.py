@@ -32,8 +32,7 @@ def contrast(one, other):
 
 
 def too_near(colours, least=APART):
-    pairs = itertools.combinations(sorted(colours), 2)
-    return [pair for pair in pairs if contrast(*pair) < least]
+    return [pair for pair in itertools.combinations(sorted(colours), 2) if contrast(*pair) < least]
 
 
 def parts(path, tag):

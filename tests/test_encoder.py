@@ -131,8 +131,7 @@ def test_stack_with_norms_first_is_that_of_pytorch():
 def test_dropout_strikes_both_branches_and_not_the_residual_path(norm_first):
     layer = EncoderLayer(new_config(hidden_dropout_prob=1.0), norm_first).double()
     hidden_state, norm = torch.randn(2, 3, 16).double(), nn.LayerNorm(16, 1e-12).double()
-    expected = hidden_state if norm_first else norm(norm(hidden_state))
-    close(layer(hidden_state)[0], expected, 1e-12)
+    close(layer(hidden_state)[0], hidden_state if norm_first else norm(norm(hidden_state)), 1e-12)
 
 
 def test_a_sequence_of_pads_only_attends_to_nothing_and_the_largest_that_fits_is_taken():

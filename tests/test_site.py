@@ -136,12 +136,16 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.hover("#said")  # "it" again; special tokens are hidden
     frame.wait_for_function("/^it,point.+weight$/.test(find('.now, .aside').map((x) => x.textContent))")
     expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
-    drawn = test_browser.stroked(frame, expected.shape, canvas=1)
     assert set(frame.locator(".digits:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
-    scores = np.array([float(one.replace("−", "-")) for one in frame.locator(".score").all_text_contents()])
-    own = bert[1].encoder.layer[3].attention.self
-    query, key = (part(outputs.hidden_states[3])[0, :, 32:64] for part in (own.query, own.key))
-    assert abs(scores - (query @ key.T).detach().numpy()[11, 1:-1] / 32**0.5).max() < 0.051
+    for layer, head in ((0, 2), (3, 1)):
+        frame.click(f"#grid [aria-label=L{layer}H{head}]")
+        scores = [float(one.replace("−", "-")) for one in frame.locator(".score").all_text_contents()]
+        hidden, own = outputs.hidden_states[layer][0], bert[1].encoder.layer[layer].attention.self
+        query, key = (part(hidden)[:, 32 * head : 32 * head + 32] for part in (own.query, own.key))
+        assert abs((query @ key.T).detach().numpy()[11, 1:-1] / 32**0.5 - scores).max() < 0.051
+    titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.split(' ')[1])")
+    assert abs(titles - np.concatenate([one[0, :, 11, 7].detach() for one in attentions])).max() < 0.0051
+    drawn = test_browser.stroked(frame, expected.shape, canvas=1)
     seen = expected[10] * (expected[10] >= 0.005)  # bars are as long; lines are no fainter than 0.6
     bars = test_browser.numbers(frame, ".bar", "width")
     assert (bars / bars.max() - seen[seen > 0] / seen.max()).abs().max() < 0.005

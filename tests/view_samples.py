@@ -28,8 +28,7 @@ HOSTILE = [
 def weights(layers=2, heads=3, tokens=4, keys=None, batch=1, dtype=torch.float32):
     """Attention as a model returns it: one tensor (batch, heads, tokens, keys) a layer."""
     torch.manual_seed(0)
-    scores = torch.randn(layers, batch, heads, tokens, keys or tokens)
-    return list(scores.softmax(-1).to(dtype))
+    return list(torch.randn(layers, batch, heads, tokens, keys or tokens).softmax(-1).to(dtype))
 
 
 def names(count, word="token"):

@@ -36,10 +36,11 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# After the last cell of 06: the scores behind its first view, (query, key).
+# After the last cell of 06: the scores behind its first view: (layer, head, query, key).
 SCORES = """\
 from utils.capture import catch
-print(catch(model, tokenizer(text, return_tensors="pt"))[0].attend(3, 1)[0].round(decimals=2).tolist())
+stack = catch(model, tokenizer(text, return_tensors="pt"))[0]
+print([[(10 * stack.attend(l, h)[0]).round().int().tolist() for h in range(12)] for l in range(6)])
 """
 
 # In place of README's picture: the way in, and a live view, with what is put at its end. 06 has it, too.
@@ -109,7 +110,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
     scores, cells = views.pop(), {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        shows_it = SHOWS_IT.replace("SCORES = []", f"SCORES = {scores.outputs[0].text.strip()}")
+        shows_it = SHOWS_IT.replace("SCORES = []", "SCORES = " + scores.outputs[0].text.replace(" ", ""))
         (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
         live = "**What is “it”?** Layer 3, head 1, answers:\n\n```{raw} html\n:file: ../view.html\n```"
         cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
