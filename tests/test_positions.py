@@ -44,8 +44,7 @@ def test_sinusoidal_positions_are_those_worked_by_hand():
     close(table, torch.tensor(expected), 1e-6)
     # The paper's reason for them: a step of k is one linear map, whatever the position.
     table = sinusoidal_positions(40, 4).double()
-    step = torch.linalg.lstsq(table[:20], table[7:27]).solution
-    close(table[20:33] @ step, table[27:40], 1e-5)
+    close(table[20:33] @ torch.linalg.lstsq(table[:20], table[7:27]).solution, table[27:40], 1e-5)
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])

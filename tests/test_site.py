@@ -129,6 +129,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     assert "“it” looks at “class”: 0.92" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
+    assert frame.locator(".ink").all_text_contents() == ["about", "this", "class", ".", "it"]
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
     frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
     frame.hover("#right text >> text=friend")
