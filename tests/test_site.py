@@ -205,6 +205,6 @@ def test_pages_fit_a_phone_and_the_dark(opened):
 
 
 def test_what_is_not_the_courses_stays(tmp_path):
-    (tmp_path / "thesis.txt").touch()
-    assert "something else" in build("--stored", "--to", tmp_path).stderr
-    assert (tmp_path / "thesis.txt").exists()
+    (tmp_path / "own.txt").touch()
+    assert "something else" in build("--stored", "--to", tmp_path).stderr and (tmp_path / "own.txt").exists()
+    assert build("--stored", "--to", tmp_path / "pages").returncode == 0  # beside it

@@ -123,7 +123,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view:
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
         pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
-    pages[course.README] = re.sub("</?picture>|<source.*?>", "", pages[course.README])  # see course.js
+    pages[course.README] = re.sub("</?picture>|<source.*?>| align=.absmiddle.", "", pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
