@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import test_browser
+import torch
 from test_drawings import INK, contrast
 from view_samples import luminance
 
@@ -53,6 +54,14 @@ COLOURS = """() => {
         one.checkVisibility()).map(one => [one.outerHTML, own(under(one), 'backgroundColor').slice(0, 3),
         says(one) && own(one, 'color').slice(0, 3), !!one.closest('.start:first-child')]);
 }"""
+# To which word each line leads, and how wide it is.
+ENDS = """all => all.map(one => {
+    const { x, y } = one.getPointAtLength(one.getTotalLength());
+    const words = [...one.closest('#words').querySelectorAll('button')];
+    const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
+    const at = words.indexOf(words.reduce((a, b) => away(b) < away(a) ? b : a));
+    return [at, +one.getAttribute('stroke-width')];
+})"""
 FRAMED = "one => ['backgroundColor', 'padding'].map(name => getComputedStyle(one)[name])"
 
 
@@ -118,40 +127,41 @@ def test_links_to_cells_lead_to_them(opened):
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     text = "My friend told me about this class and I love it so far! She was right."
     outputs = bert[1](**bert[0](text, return_tensors="pt"), output_attentions=True, output_hidden_states=True)
-    attentions = outputs.attentions
-    frame = test_browser.view_of(opened("notebooks/06_head_view.html"), "Head view: 20 tokens, layer 0")
+    attentions = torch.cat(outputs.attentions).detach()
+    tokens = bert[0].tokenize(text, add_special_tokens=True)
+    page = open_page("about:blank")
+    page.add_init_script(path=course.ROOT / "tests" / "late.js")
+    page.goto(f"{site.address}/notebooks/06_head_view.html")
+    frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
+    frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
         frame.select_option("#layer", str(layer))
-        assert (test_browser.weights(frame, attentions[layer][0]) - attentions[layer][0]).abs().max() < 0.005
-    front = open_page("about:blank")
-    front.add_init_script(path=course.ROOT / "tests" / "late.js")
-    front.goto((site.folder / "index.html").as_uri())
-    frame = test_browser.view_of(front, "Head view: 20 tokens, L3H1")
-    frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
-    assert "“it” looks at “class”: 0.92" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
-    assert frame.locator(".ink").all_text_contents() == ["about", "this", "class", ".", "it"]
-    front.set_viewport_size({"width": 540, "height": 800})  # narrower: drawn anew, and "it" is chosen again
-    frame.wait_for_function("document.querySelectorAll('#vis canvas')[1].lines?.length")
-    frame.hover("#right text >> text=friend")
-    assert "“friend” gets 0.80 from “she”" in re.sub("[⁨⁩]", "", frame.inner_text("#said"))
-    frame.hover("#said")  # "it" again; special tokens are hidden
-    frame.wait_for_function("/^it,point.+weight$/.test(find('.now, .aside').map((x) => x.textContent))")
-    expected = attentions[3][0, 1, 1:-1, 1:-1].detach()
-    assert set(frame.locator(".digits:visible").all_text_contents()) == {"0.01", "0.02", "0.04", "0.92"}
-    for layer, head in ((0, 2), (3, 1)):
+        assert (test_browser.weights(frame, attentions[layer]) - attentions[layer]).abs().max() < 0.005
+    front = opened("index.html")
+    front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
+    frame = front.wait_for_selector("iframe").content_frame()
+
+    def read(part):
+        return [re.sub("[⁨⁩]", "", one).replace("−", "-") for one in frame.locator(part).all_inner_texts()]
+
+    for word, layer, head, query in (("she", 3, 1, 15), ("it", 0, 2, 11), ("it", 3, 1, 11)):
         frame.click(f"#grid [aria-label=L{layer}H{head}]")
-        scores = [float(one.replace("−", "-")) for one in frame.locator(".score").all_text_contents()]
+        frame.hover(f"#words button >> text=/^{word}$/")
+        weights = attentions[layer, head, query]
+        keys = weights.topk(3).indices.tolist()
+        assert read("#said") == [f"“{word}” looks at “{tokens[keys[0]]}”: {weights.max():.2f}"]
+        assert read("#how .of-value") == [*(tokens[key] for key in keys), f"{word}\nsum"]
+        shown = [*weights[keys].tolist(), 1 - weights[keys].sum().item()]
+        assert [*map(float, read("#how .bar"))] == pytest.approx(shown, abs=0.0051)
         hidden, own = outputs.hidden_states[layer][0], bert[1].encoder.layer[layer].attention.self
-        query, key = (part(hidden)[:, 32 * head : 32 * head + 32] for part in (own.query, own.key))
-        assert abs((query @ key.T).detach().numpy()[11, 1:-1] / 32**0.5 - scores).max() < 0.051
-    titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
-    assert abs(titles - np.concatenate([one[0, :, 11, 7].detach() for one in attentions])).max() < 0.0051
-    drawn = test_browser.stroked(frame, expected.shape, canvas=1)
-    seen = expected[10] * (expected[10] >= 0.005)  # bars are as long; lines are no fainter than 0.6
-    bars = test_browser.numbers(frame, ".bar", "width")
-    assert (bars / bars.max() - seen[seen > 0] / seen.max()).abs().max() < 0.005
-    assert (drawn[10] - seen.clamp(min=0.6) * (seen > 0)).abs().max() < 0.005
-    assert drawn[:10].max() == drawn[11:].max() == 0 and front.errors == []
+        queries, those = (part(hidden)[:, 32 * head : 32 * head + 32] for part in (own.query, own.key))
+        scores = (those[keys] @ queries[query] / 32**0.5).tolist()
+        assert [*map(float, read("#how .right")[1:4])] == pytest.approx(scores, abs=0.051)
+        titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
+        assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
+        drawn = dict(frame.eval_on_selector_all("#words :is([stroke='#f4a655'], .thin)", ENDS))
+        seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.005}
+        assert drawn == pytest.approx(seen, abs=0.03)
 
 
 def test_formulas_are_mathml(opened):

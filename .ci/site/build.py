@@ -43,7 +43,7 @@ stack = catch(model, tokenizer(text, return_tensors="pt"))[0]
 print([[(10 * stack.attend(l, h)[0]).round().int().tolist() for h in range(12)] for l in range(6)])
 """
 
-# In place of README's picture: the way in, and a live view, with what is put at its end. 06 has it, too.
+# In place of README's picture: the way in, and that picture alive.
 FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
 
 
@@ -112,8 +112,6 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cells["one-head"].outputs[0].data.get("text/html"):
         shows_it = SHOWS_IT.replace("SCORES = []", "SCORES = " + scores.outputs[0].text.replace(" ", ""))
         (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
-        live = re.search(r"\[What is “it”.*", FRONT)[0] + "\n\n```{raw} html\n:file: ../view.html\n```"
-        cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 

@@ -51,8 +51,6 @@ function drawLines(ink, heads, columns, power, place) {
   }
 }
 
-let BESIDE = 0; // room for more, between the keys and the bars beside them
-
 // Draw the words of the queries and of the keys, and watch them. lines: of text, on either side; place: where lines of ink
 // run between the columns; words: how wide each column is; room: the share of it for words; free: how much is beside it;
 // away: from it to the weights. Of a word that is pointed at, paint(ends, side, index) draws what belongs to its lines, whose
@@ -82,7 +80,7 @@ function drawColumns(drawing, lines, place, { words, size, away, free, room = 1 
   const show = (side, index) => {
     const others = lines[1 - side], ends = others.map((_, other) => (side ? [other, index] : [index, other]));
     const [weights, of, fill] = paint(ends, side, index), [best] = strongest(weights, 1);
-    const start = longest[1 - side] + (side ? 0 : BESIDE), column = words[1 - side];
+    const start = longest[1 - side], column = words[1 - side];
     const most = Math.max(0, column + free - start - 40); // of a bar, with room for digits
     digits.replaceChildren();
     weights.forEach((weight, i) => {
