@@ -112,6 +112,9 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cells["one-head"].outputs[0].data.get("text/html"):
         shows_it = SHOWS_IT.replace("SCORES = []", "SCORES = " + scores.outputs[0].text.replace(" ", ""))
         (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
+        (folder / "head-view.html").write_text(view, "utf-8")
+        live = re.search(r"\[What is “it”.*", FRONT)[0] + "\n\n```{raw} html\n:file: ../head-view.html\n```"
+        cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
