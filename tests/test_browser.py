@@ -625,8 +625,7 @@ def view_of_words(kind, words, **choice):
     if kind == "neuron":
         inputs = {"input_ids": torch.arange(len(words))[None]}
         return neuron_view(view_samples.small_bert(), inputs=inputs, tokens=words, **choice)
-    view = head_view if kind == "head" else model_view
-    return view(view_samples.weights(tokens=len(words)), words)
+    return (head_view if kind == "head" else model_view)(view_samples.weights(tokens=len(words)), words)
 
 
 @pytest.mark.parametrize("width", [500, 1100])
@@ -1083,8 +1082,7 @@ def test_texts_and_lines_stand_in_the_picture_where_the_page_has_them(kind, show
             for _, query, key in np.argwhere(fan.seen > 0).tolist():
                 expected.append([fan.left, fan.top + fan.step * query, fan.right, fan.top + fan.step * key])
         expected = np.array(expected)
-        down = expected[:, 1].min() - drawn[:, 1].min()
-        drawn[:, [1, 3]] += down
+        drawn[:, [1, 3]] += expected[:, 1].min() - drawn[:, 1].min()
         near = np.abs(drawn[:, None] - expected[None]).max(axis=-1)
         assert (near.min(axis=1) < 0.1).all() and (near.min(axis=0) < 0.1).all()
     words = {word for word, *_ in found}  # no "Layer", and no numbers of squares

@@ -11,7 +11,7 @@ import torch
 from view_samples import lab, linear, luminance
 
 import course
-from utils.plots import PALETTE, AttentionTable
+from utils import plots
 from utils.views.ink import ALONE, COLOURS, DARK, GROUND, INKS, opacity, opening_strength
 from utils.views.pictures import CHIPS
 
@@ -80,14 +80,14 @@ def test_fills_of_one_drawing_are_told_apart(path):
 
 
 def test_lines_of_plots_are_told_apart_without_colour():
-    assert not too_near(PALETTE.values())
-    assert all(contrast(colour, "white") > 2.9 for colour in PALETTE.values())
+    for colours in (plots.PALETTE.values(), plots.ROLES.values()):
+        assert not too_near(colours) and all(contrast(colour, "white") > 2.9 for colour in colours)
 
 
 def test_digits_in_a_table_of_weights_can_be_read():
     weights = np.linspace(0, 1, 201)[None]
     for part in np.split(weights, 3, axis=1):
-        html = AttentionTable(part, index=["a"], columns=range(67))._repr_html_()
+        html = plots.AttentionTable(part, index=["a"], columns=range(67))._repr_html_()
         found = re.findall(r"rgb\((\d+),(\d+),(\d+)\);color:(\w+)", html)
         assert len(found) == 67
         for *rgb, ink in found:
@@ -107,8 +107,7 @@ WITHOUT = {
 @pytest.mark.parametrize("cones", WITHOUT)
 def test_twelve_colours_are_told_apart(cones, colours):
     inks = linear(matplotlib.colors.to_rgba_array(colours)[:, :3])
-    seen = lab((inks @ np.array(WITHOUT[cones]).T).clip(0, 1))
-    distances = torch.pdist(torch.from_numpy(seen))
+    distances = torch.pdist(torch.from_numpy(lab((inks @ np.array(WITHOUT[cones]).T).clip(0, 1))))
     assert len(set(colours)) == 12 and distances.min() > (30 if cones == "none" else 17)
 
 

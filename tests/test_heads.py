@@ -21,8 +21,7 @@ def sentence(text, heads, relations=None, upos=None, **antecedents):
     """A sentence from texts; heads are places of words."""
     words = text.split()
     relations, upos = relations or "dep " * len(words), upos or "NOUN " * len(words)
-    antecedents = [antecedents.get(word) for word in words]
-    return Sentence(words, upos.split(), heads, relations.split(), antecedents)
+    return Sentence(words, upos.split(), heads, relations.split(), [antecedents.get(word) for word in words])
 
 
 A_DOG = sentence("a dog", [1, -1], "det root")

@@ -64,8 +64,7 @@ def test_equals_transformers_on_odd_shapes(shape):
         ours = from_llama(theirs)
         ids = torch.randint(shape["vocab_size"], (2, 11))
         made, expected = ours(ids), theirs(ids, output_attentions=True, output_hidden_states=True)
-        every = [(out.logits, *out.hidden_states, *out.attentions) for out in (made, expected)]
-        close(*every, tolerance)
+        close(*[(out.logits, *out.hidden_states, *out.attentions) for out in (made, expected)], tolerance)
         close(to_llama(ours).state_dict(), theirs.state_dict(), 0)
 
 

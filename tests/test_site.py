@@ -151,12 +151,12 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         keys = weights.topk(3).indices.tolist()
         assert read("#said") == [f"“{word}” looks at “{tokens[keys[0]]}”: {weights.max():.2f}"]
         assert read("#how .of-value") == [*(tokens[key] for key in keys), f"{word}\nsum"]
-        shown = [*weights[keys].tolist(), 1 - weights[keys].sum().item()]
-        assert [*map(float, read("#how .bar"))] == pytest.approx(shown, abs=0.0051)
+        shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051)
+        assert [*map(float, read("#how .bar"))] == shown
         hidden, own = outputs.hidden_states[layer][0], bert[1].encoder.layer[layer].attention.self
         queries, those = (part(hidden)[:, 32 * head : 32 * head + 32] for part in (own.query, own.key))
-        scores = (those[keys] @ queries[query] / 32**0.5).tolist()
-        assert [*map(float, read("#how .right")[1:4])] == pytest.approx(scores, abs=0.051)
+        scores = those[keys] @ queries[query] / 32**0.5
+        assert [*map(float, read("#how .right")[1:4])] == pytest.approx(scores.tolist(), abs=0.051)
         titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         drawn = dict(frame.eval_on_selector_all("#words :is([stroke='#f4a655'], .thin)", ENDS))

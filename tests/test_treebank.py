@@ -96,8 +96,7 @@ def test_sentences_that_differ_in_what_is_added_are_of_one_pattern():
 
 
 def test_reading_keeps_the_words_and_leaves_out_what_has_no_head():
-    text = changed(6, "5\tadvmod\t_\t_", "2\tadvmod\t_\tAntecedent=1|A=b")
-    (sentence,) = read(text)
+    (sentence,) = read(changed(6, "5\tadvmod\t_\t_", "2\tadvmod\t_\tAntecedent=1|A=b"))
     assert sentence.words == ["The", "dog", "did", "n't", "bark", "."]
     assert sentence.upos == ["DET", "NOUN", "AUX", "PART", "VERB", "PUNCT"]
     assert sentence.heads == [1, 4, 4, 1, -1, 4]

@@ -56,8 +56,7 @@ def take_weights(ours, theirs, **parts):
     for name, other in parts.items():
         source = theirs.get_submodule(other)
         packed = isinstance(source, nn.MultiheadAttention)
-        weights = weights_of_torch(source) if packed else source.state_dict()
-        ours.get_submodule(name).load_state_dict(weights)
+        ours.get_submodule(name).load_state_dict(weights_of_torch(source) if packed else source.state_dict())
 
 
 def ids(*shape, seed=0):

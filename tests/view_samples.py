@@ -87,8 +87,7 @@ def unpack(text, dtype):
     """Numbers that a page holds: deflated, all first bytes first, in Python's base 85 with other signs."""
     own = [chr(sign) for sign in range(33, 127) if chr(sign) not in "\"&'<\\"]
     python = "0123456789" + string.ascii_uppercase + string.ascii_lowercase + "!#$%&()*+-;<=>?@^_`{|}~"
-    digits = text[1:].translate(str.maketrans(dict(zip(own, python, strict=False))))
-    packed = base64.b85decode(digits)
+    packed = base64.b85decode(text[1:].translate(str.maketrans(dict(zip(own, python, strict=False)))))
     planes = np.frombuffer(zlib.decompress(packed[: len(packed) - int(text[0])]), np.uint8)
     return planes.reshape(np.dtype(dtype).itemsize, -1).T.copy().view(dtype).reshape(-1)
 

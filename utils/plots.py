@@ -11,6 +11,7 @@ import scienceplots  # noqa: F401  (importing it makes its styles known to matpl
 import torch
 from cycler import cycler
 from IPython import get_ipython
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 # A sign that the font lacks (Chinese, say) is drawn as a box; matplotlib would also print a warning for each.
@@ -22,7 +23,11 @@ if get_ipython():  # a plot has twice the pixels of its place, so that it is sha
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
 STYLE = ["science", "notebook", "no-latex"]
 # Of lines and bars, in this order. Each is told from the others, and from white, by its brightness alone.
-PALETTE = {"key": "#1a4480", "value": "#2f8c4a", "query": "#d98029", "fourth": "#7c4bb0", "fifth": "#2e2e2e"}
+PALETTE = {"purple": "#472785", "brown": "#93653a", "magenta": "#a0216b", "black": "#141414", "grey": "#8b9098"}
+ROLES = {"query": "#d98029", "key": "#1a4480", "value": "#2f8c4a"}  # as in the drawings, and for nothing else
+# Of weights: white is 0, and what is orange in the drawings is 0.5. Matplotlib's own oranges begin with one.
+ORANGES = ["white", "#fbd5a9", "#f4a655", "#b8651b", "#5c2a06"]
+plt.colormaps.register(LinearSegmentedColormap.from_list("weights", ORANGES), force=True)
 SIZES = {
     "font.family": "DejaVu Sans",
     "mathtext.fontset": "dejavusans",
@@ -63,7 +68,7 @@ def grid_of_axes(count, columns, size=(3, 3), **more):
 
 
 MOST_TOKENS = 128  # in a table in colour or in a heat map: with more, neither can be read
-DARK = 0.71  # the weight from which white digits are read better than black ones
+DARK = 0.765  # the weight from which white digits are read better than black ones
 CELL = 'style="padding:3px 4px;font-size:11px;text-align:right'  # a colour and the closing quote follow
 
 
@@ -99,7 +104,7 @@ class AttentionTable(pd.DataFrame):
 
 def _coloured(weight):
     """Return one cell of the table."""
-    red, green, blue = (round(255 * part) for part in plt.get_cmap("Blues")(float(weight))[:3])
+    red, green, blue = (round(255 * part) for part in plt.get_cmap("weights")(float(weight))[:3])
     ink = "white" if weight > DARK else "black"
     return f'<td {CELL};background-color:rgb({red},{green},{blue});color:{ink}">{weight:.3f}</td>'
 
@@ -119,7 +124,7 @@ def attention_table(attn_weights, tokens, key_tokens=None):
 
 def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
     """Draw the weights of one head as a heat map: a row for each
-    query, a column for each key, white 0, dark blue 1.
+    query, a column for each key, white 0, dark orange 1.
 
     attn_weights: (query, key). tokens, key_tokens: as in `attention_table`. ax: where to draw; a new figure
     by default. Returns the Axes. Raises `TypeError` or `ValueError` if shape and tokens do not fit, for NaN,
@@ -137,7 +142,7 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
             room = (max(min(0.24 * max(size, 4), 6.8), 0.17 * size) for size in reversed(weights.shape))
             width, height = (1.6 + inches for inches in room)
             _, ax = plt.subplots(figsize=(width + 0.6, height), layout="constrained")
-        image = ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+        image = ax.imshow(weights, cmap="weights", vmin=0, vmax=1)
         ax.set_xticks(range(len(key_tokens)), key_tokens, parse_math=False)
         for label in ax.get_xticklabels():  # a letter stands upright: a turned n reads as c
             label.set_rotation(90 if len(label.get_text()) > 1 else 0)
@@ -150,7 +155,9 @@ def plot_attention(attn_weights, tokens, key_tokens=None, title=None, ax=None):
 
 
 def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
-    """Draw tables side by side as heat maps: white is 0, blue above, red below. Return the list of Axes.
+    """Draw tables side by side as heat maps. Return the list of Axes.
+
+    White is 0. Weights are orange; where a number is below 0, it is red, and those above are blue.
 
     tables: by their titles, each (rows, columns). limit: the value of the darkest colour in all of them;
     without it each table has its own, its largest absolute value, and a bar of its own. Raises `ValueError`
@@ -169,7 +176,7 @@ def plot_tables(tables, xlabel="key", ylabel="query", limit=None):
             largest = limit or table.abs().max().item() or 1
             signed = limit is not None or table.min() < 0
             colours = {
-                "cmap": "RdBu" if signed else "Blues",
+                "cmap": "RdBu" if signed else "weights",
                 "vmin": -largest if signed else 0,
                 "vmax": largest,
             }

@@ -45,6 +45,8 @@ print([[(10 * stack.attend(l, h)[0]).round().int().tolist() for h in range(12)] 
 
 # In place of README's picture: the way in, and that picture alive.
 FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
+# At the end of the view that 06's page opens with: it has no controls, and no special tokens.
+CALM = '<style>#menus, #note { display: none }</style><script>byId("hide").click()</script>'
 
 
 def linked(text: str, folder: Path) -> str:
@@ -61,10 +63,8 @@ def linked(text: str, folder: Path) -> str:
         where = file.relative_to(course.ROOT).as_posix()
         return f"](https://github.com/{course.repository()}/blob/main/{where}"
 
-    def mark(drawing):  # course.js shows its narrow form on a phone
-        return drawing[0] + "{.has-narrow}" * (course.ROOT / "images" / f"{drawing[1]}-narrow.svg").exists()
-
-    text = re.sub(r"!\[[^]]*\]\([^)]*/([\w-]+)\.svg\)", mark, text)
+    narrow = "|".join(path.stem[:-7] for path in (course.ROOT / "images").glob("*-narrow.svg"))
+    text = re.sub(rf"!\[[^]]*\]\([^)]*/({narrow})\.svg\)", r"\g<0>{.has-narrow}", text)
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
 
 
@@ -80,9 +80,8 @@ def page(notebook):
         for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
             parts = {"source_hidden": ("hide-input", cell.id), "outputs_hidden": ("hide-output", "answer")}
             part, name = parts[hidden]
-            said = {verb: f"{verb} the {name}" for verb in ("Show", "Hide")}
-            cell.metadata["mystnb"] = {f"code_prompt_{verb.lower()}": text for verb, text in said.items()}
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), part]
+            said = {f"code_prompt_{verb}": f"{verb.title()} the {name}" for verb in ("show", "hide")}
+            cell.metadata |= {"mystnb": said, "tags": [*cell.metadata.get("tags", []), part]}
         cells.append(cell)
     return nbformat.from_dict(notebook | {"cells": cells})
 
@@ -112,9 +111,9 @@ def stage(folder: Path, chosen: list[str]) -> None:
     if view := cells["one-head"].outputs[0].data.get("text/html"):
         shows_it = SHOWS_IT.replace("SCORES = []", "SCORES = " + scores.outputs[0].text.replace(" ", ""))
         (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
-        (folder / "head-view.html").write_text(view, "utf-8")
-        live = re.search(r"\[What is “it”.*", FRONT)[0] + "\n\n```{raw} html\n:file: ../head-view.html\n```"
-        cells["title"].source = re.sub(r"!\[.*", live, cells["title"].source, count=1)
+        calm = view.replace("'></iframe>", CALM + "'></iframe>")
+        live = re.search(r"\[What is “it”.*", FRONT)[0] + f"\n\n```{{raw}} html\n{calm}\n```"
+        cells["title"].source = re.sub(r"!\[.*", lambda _: live, cells["title"].source, count=1)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
