@@ -160,7 +160,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         drawn = dict(frame.eval_on_selector_all("#words :is([stroke='#f4a655'], .thin)", ENDS))
-        seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.005}
+        seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
         assert drawn == pytest.approx(seen, abs=0.03)
 
 

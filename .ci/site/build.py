@@ -43,10 +43,9 @@ stack = catch(model, tokenizer(text, return_tensors="pt"))[0]
 print([[(10 * stack.attend(l, h)[0]).round().int().tolist() for h in range(12)] for l in range(6)])
 """
 
-# In place of README's picture: the way in, and that picture alive.
-FRONT, SHOWS_IT = ((HERE / name).read_text(encoding="utf-8") for name in ("front.md", "front.html"))
-# At the end of the view that 06's page opens with: it has no controls, and no special tokens.
-CALM = '<style>#menus, #note { display: none }</style><script>byId("hide").click()</script>'
+# In place of README's picture: the way in, and that picture alive; and what 06's page opens with.
+PARTS = ("front.md", "front.html", "head.html")
+FRONT, SHOWS_IT, CALM = ((HERE / name).read_text(encoding="utf-8") for name in PARTS)
 
 
 def linked(text: str, folder: Path) -> str:
