@@ -23,7 +23,7 @@ if get_ipython():  # a plot has twice the pixels of its place, so that it is sha
 # 'no-latex' stands last, so that no LaTeX is asked for; the font is the one that comes with matplotlib.
 STYLE = ["science", "notebook", "no-latex"]
 # Of lines and bars, in this order. Each is told from the others, and from white, by its brightness alone.
-PALETTE = {"purple": "#472785", "brown": "#93653a", "magenta": "#a0216b", "black": "#141414", "grey": "#8b9098"}
+PALETTE = {"purple": "#472785", "brown": "#93653a", "pink": "#a0216b", "black": "#141414", "grey": "#8b9098"}
 ROLES = {"query": "#d98029", "key": "#1a4480", "value": "#2f8c4a"}  # as in the drawings, and for nothing else
 # Of weights: white is 0, and what is orange in the drawings is 0.5. Matplotlib's own oranges begin with one.
 ORANGES = ["white", "#fbd5a9", "#f4a655", "#b8651b", "#5c2a06"]
