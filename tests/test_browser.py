@@ -1082,7 +1082,8 @@ def test_texts_and_lines_stand_in_the_picture_where_the_page_has_them(kind, show
             for _, query, key in np.argwhere(fan.seen > 0).tolist():
                 expected.append([fan.left, fan.top + fan.step * query, fan.right, fan.top + fan.step * key])
         expected = np.array(expected)
-        drawn[:, [1, 3]] += expected[:, 1].min() - drawn[:, 1].min()
+        down = expected[:, 1].min() - drawn[:, 1].min()
+        drawn[:, [1, 3]] += down
         near = np.abs(drawn[:, None] - expected[None]).max(axis=-1)
         assert (near.min(axis=1) < 0.1).all() and (near.min(axis=0) < 0.1).all()
     words = {word for word, *_ in found}  # no "Layer", and no numbers of squares

@@ -172,8 +172,7 @@ def test_sentences_that_cannot_be_measured_are_counted_and_skipped_aloud(bert, c
     """The limit of the puppet is 64 tokens, [CLS] and [SEP] among them."""
     fits, long = (sentence("dog " * count, [-1] + [0] * (count - 1)) for count in (62, 63))
     everything = [long, fits, A_DOG, A_DOG._replace(words=["a", "\u200b"]), long]
-    links = measure_links(Puppet(bert[0], everything), bert[0], everything)
-    assert links.sentence.tolist() == [1] * 61 + [2]
+    assert measure_links(Puppet(bert[0], everything), bert[0], everything).sentence.tolist() == [1] * 61 + [2]
     said = capsys.readouterr().out.splitlines()
     assert ["Skipped 2 of 5" in said[0], "64 tokens" in said[0], "Skipped 1 of 5" in said[1]] == [True] * 3
     with pytest.raises(ValueError, match="No sentence of the treebank fits"):
