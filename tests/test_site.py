@@ -55,12 +55,10 @@ COLOURS = """() => {
         says(one) && own(one, 'color').slice(0, 3), !!one.closest('.start:first-child')]);
 }"""
 # To which word each line leads, and how wide it is.
-ENDS = """all => all.map(one => {
-    const { x, y } = one.getPointAtLength(one.getTotalLength());
-    const words = [...one.closest('#words').querySelectorAll('button')];
+ENDS = """all => all.map(line => {
+    const { x, y } = line.getPointAtLength(1e9), to = [...line.closest('#words').querySelectorAll('button')];
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
-    const at = words.indexOf(words.reduce((a, b) => away(b) < away(a) ? b : a));
-    return [at, +one.getAttribute('stroke-width')];
+    return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
 FRAMED = "one => ['backgroundColor', 'padding'].map(name => getComputedStyle(one)[name])"
 
@@ -132,6 +130,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page = open_page("about:blank")
     page.add_init_script(path=course.ROOT / "tests" / "late.js")
     page.goto(f"{site.address}/notebooks/06_head_view.html")
+    page.frame_locator("iframe").first.locator("#said", has_text="looks at “⁨class⁩”, 0.92").wait_for()
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
@@ -140,6 +139,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     front = opened("index.html")
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
     frame = front.wait_for_selector("iframe").content_frame()
+    frame.locator("#said", has_text="“⁨it⁩” looks at “⁨class⁩”: 0.92").wait_for()  # as the page opens
 
     def read(part):
         return [re.sub("[⁨⁩]", "", one).replace("−", "-") for one in frame.locator(part).all_inner_texts()]
@@ -161,7 +161,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         drawn = dict(frame.eval_on_selector_all("#words :is([stroke='#f4a655'], .thin)", ENDS))
         seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
-        assert drawn == pytest.approx(seen, abs=0.03)
+        assert drawn == pytest.approx(seen, abs=0.03) and front.errors == page.errors == []
 
 
 def test_formulas_are_mathml(opened):

@@ -24,8 +24,8 @@ if get_ipython():  # a plot has twice the pixels of its place, so that it is sha
 STYLE = ["science", "notebook", "no-latex"]
 # Of lines and bars, in this order. Each is told from the others, and from white, by its brightness alone.
 PALETTE = {"purple": "#472785", "brown": "#93653a", "pink": "#a0216b", "black": "#141414", "grey": "#8b9098"}
-ROLES = {"query": "#d98029", "key": "#1a4480", "value": "#2f8c4a"}  # as in the drawings, and for nothing else
-# Of weights: white is 0, and what is orange in the drawings is 0.5. Matplotlib's own oranges begin with one.
+ROLES = {"query": "#d98029", "key": "#1a4480", "value": "#2f8c4a"}  # the drawings' hues, and for nothing else
+# Of weights: white is 0, and what is orange in the drawings is 0.5. Matplotlib's "Oranges" begin with one.
 ORANGES = ["white", "#fbd5a9", "#f4a655", "#b8651b", "#5c2a06"]
 plt.colormaps.register(LinearSegmentedColormap.from_list("weights", ORANGES), force=True)
 SIZES = {

@@ -62,6 +62,7 @@ def linked(text: str, folder: Path) -> str:
         where = file.relative_to(course.ROOT).as_posix()
         return f"](https://github.com/{course.repository()}/blob/main/{where}"
 
+    # course.js shows their narrow form on a phone
     narrow = "|".join(path.stem[:-7] for path in (course.ROOT / "images").glob("*-narrow.svg"))
     text = re.sub(rf"!\[[^]]*\]\([^)]*/({narrow})\.svg\)", r"\g<0>{.has-narrow}", text)
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
