@@ -166,8 +166,7 @@ def minutes(cells: list[dict]) -> dict[str, float]:
             words[part] += len(text.split())
         else:
             lines[part] += sum(bool(line.strip()) for line in text.splitlines())
-    taken = {part: words[part] / 130 + lines[part] / 10 for part in words}
-    return taken | {"exercises": practice}
+    return {part: words[part] / 130 + lines[part] / 10 for part in words} | {"exercises": practice}
 
 
 def colab(path: Path) -> str:

@@ -36,16 +36,17 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# After the last cell of 06: the scores behind its first view: (layer, head, query, key).
-SCORES = """\
-from utils.capture import catch
-stack = catch(model, tokenizer(text, return_tensors="pt"))[0]
-print([[(10 * stack.attend(l, h)[0]).round().int().tolist() for h in range(12)] for l in range(6)])
+# After the last cell of 06: queries, keys and values, (layer, kind, token, head, number), times 1,000.
+VECTORS = """\
+import base64
+states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+each = zip([layer.attention.self for layer in model.encoder.layer], states)
+vectors = torch.cat([part(state) for own, state in each for part in (own.query, own.key, own.value)])
+print(base64.b64encode((1000 * vectors).round().short().numpy(force=True)).decode())
 """
 
 # In place of README's picture: the way in, and that picture alive; and what 06's page opens with.
-PARTS = ("front.md", "front.html", "head.html")
-FRONT, SHOWS_IT, CALM = ((HERE / name).read_text(encoding="utf-8") for name in PARTS)
+FRONT, SHOWS_IT, CALM = ((HERE / name).read_text("utf-8") for name in ("front.md", "front.html", "head.html"))
 
 
 def linked(text: str, folder: Path) -> str:
@@ -88,8 +89,8 @@ def page(notebook):
 
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
-    own = re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text(encoding="utf-8"))
-    text = f"---\nnosearch: true\n---\n# Licences\n\n{own}"
+    text = "---\nnosearch: true\n---\n# Licences\n\n" + LICENCE.read_text(encoding="utf-8")
+    text = re.sub(r"https:\S+", r"<\g<0>>", text)
     for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
             if file.stem == "LICENSE":
@@ -103,13 +104,13 @@ def stage(folder: Path, chosen: list[str]) -> None:
     (folder / "notebooks").mkdir()
     notebooks = {path.name: course.read(path) for path in course.paths()}
     views = notebooks["06_head_view.ipynb"].cells
-    views.append(nbformat.v4.new_code_cell(SCORES))
+    views.append(nbformat.v4.new_code_cell(VECTORS))
     run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
-    scores, cells = views.pop(), {cell.id: cell for cell in views}
+    vectors, cells = views.pop(), {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        shows_it = SHOWS_IT.replace("SCORES = []", "SCORES = " + scores.outputs[0].text.replace(" ", ""))
+        shows_it = SHOWS_IT.replace('CODED = ""', f'CODED = "{vectors.outputs[0].text.strip()}"')
         (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
         calm = view.replace("'></iframe>", CALM + "'></iframe>")
         live = re.search(r"\[What is “it”.*", FRONT)[0] + f"\n\n```{{raw}} html\n{calm}\n```"
