@@ -144,8 +144,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         keys = weights.topk(3).indices.tolist()
         assert frame.inner_text("#said") == f"“⁨{word}⁩” looks at “⁨{tokens[keys[0]]}⁩”: {weights.max():.2f}"
         assert frame.locator("#how .token").all_inner_texts() == [word, *(tokens[key] for key in keys)]
-        shown = [*map(float, filter(None, frame.locator("#how .bar").all_inner_texts()))]
-        assert shown == pytest.approx(weights[keys].tolist(), abs=0.0051)
+        shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051)
+        assert [*map(float, frame.locator("#how .bar").all_inner_texts())] == shown
         hidden, own = outputs.hidden_states[layer][0], bert[1].encoder.layer[layer].attention.self
         parts = [part(hidden).view(20, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
         asks, keyed, values = parts[0][query], parts[1][keys], parts[2][keys]
