@@ -121,8 +121,7 @@ def test_scores_stay_within_float16_where_the_plain_product_does_not():
 
 @each_dtype
 def test_empty_row_is_zero_in_values_and_gradients(dtype):
-    qkv = random_qkv(2, dtype=dtype, grad=True)
-    mask = torch.ones(2, 5, 7, dtype=torch.bool)
+    qkv, mask = random_qkv(2, dtype=dtype, grad=True), torch.ones(2, 5, 7, dtype=torch.bool)
     mask[0, 2], mask[1, :, 3] = False, False
     with torch.autograd.set_detect_anomaly(True):  # which refuses a NaN between the steps as well
         output, attn_weights = attend(*qkv, mask)
@@ -200,8 +199,7 @@ def test_one_head_and_a_list_of_them_are_those_of_all(mask):
     keep = mask(2, 4, 5, 7)
     _, expected = own(hidden_state, keep, memory)
     for index, one in enumerate(room.split_mask(keep, 4)):
-        head = AttentionHead(24, 6).double()
-        rows = slice(6 * index, 6 * (index + 1))
+        head, rows = AttentionHead(24, 6).double(), slice(6 * index, 6 * (index + 1))
         head.load_state_dict({n: w[rows] for n, w in own.state_dict().items() if not n.startswith("output")})
         output, attn_weights = head(hidden_state, one, memory)
         assert_equal(attn_weights, expected[:, index])

@@ -16,8 +16,7 @@ from utils.encoder import Embeddings, Encoder, EncoderLayer, FeedForward, Sequen
 
 def assert_twins(twin, model, inputs):
     """Every hidden state, and every attention map, is that of the library."""
-    ours = twin(**inputs)
-    theirs = model(**inputs, output_hidden_states=True, output_attentions=True)
+    ours, theirs = twin(**inputs), model(**inputs, output_hidden_states=True, output_attentions=True)
     assert len(theirs.hidden_states) == len(theirs.attentions) + 1 == model.config.num_hidden_layers + 1
     for part in ("last_hidden_state", "hidden_states", "attentions"):
         close(getattr(ours, part), theirs[part])

@@ -61,8 +61,7 @@ def odd_shapes(count=24):
 def test_equals_transformers_on_odd_shapes(shape):
     for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-5)):  # their angles are float32
         theirs = new_llama(dtype, **shape)
-        ours = from_llama(theirs)
-        ids = torch.randint(shape["vocab_size"], (2, 11))
+        ours, ids = from_llama(theirs), torch.randint(shape["vocab_size"], (2, 11))
         made, expected = ours(ids), theirs(ids, output_attentions=True, output_hidden_states=True)
         close(*[(out.logits, *out.hidden_states, *out.attentions) for out in (made, expected)], tolerance)
         close(to_llama(ours).state_dict(), theirs.state_dict(), 0)
