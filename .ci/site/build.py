@@ -65,7 +65,7 @@ def linked(text: str, folder: Path) -> str:
 
     # course.js shows their narrow form on a phone
     narrow = "|".join(path.stem[:-7] for path in (course.ROOT / "images").glob("*-narrow.svg"))
-    text = re.sub(rf"!\[[^]]*\]\([^)]*/({narrow})\.svg\)", r"\g<0>{.has-narrow}", text)
+    text = re.sub(rf"!\[.*?\]\([^)]*/({narrow})\.svg\)", r"\g<0>{.has-narrow}", text)
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
 
 
