@@ -69,8 +69,7 @@ def test_numbers_drawn_are_the_models_own_and_the_model_is_left_as_it_was(name, 
         return
     model, inputs, tokens = family(name, attention)
     next(model.train().children()).eval()
-    before = state(model)
-    panels = panels_of(model, inputs, tokens)
+    before, panels = state(model), panels_of(model, inputs, tokens)
     assert before == state(model)
     for panel, (kind, expected) in zip(panels, own_attentions(name).items(), strict=True):
         assert panel["name"] == kind
@@ -339,8 +338,7 @@ def test_numbers_drawn_of_the_model_that_writes_are_its_own():
     inputs, tokens = {"input_ids": torch.tensor([ids])}, tokenizer.convert_ids_to_tokens(ids)
     with torch.no_grad():
         attentions = theirs(**inputs, output_attentions=True).attentions
-    expected = torch.cat(attentions).double()
-    given = {"inputs": inputs, "tokens": tokens}
+    expected, given = torch.cat(attentions).double(), {"inputs": inputs, "tokens": tokens}
     whole = neuron_view(theirs.model, **given)
     assert "16 bits each: weights are within 0.001" in data_of(whole)["remark"] and str(whole)
     assert (drawn(data_of(whole)["attention"][0]) - expected).abs().max() < 0.001

@@ -88,8 +88,7 @@ def test_model_with_a_head_and_old_names_loads_like_its_encoder(original, tiny):
         tensors["bert.embeddings.position_ids"] = torch.arange(512)[None]
 
     change(tiny, rename)
-    state = torch.get_rng_state()
-    folder = checkpoint()
+    state, folder = torch.get_rng_state(), checkpoint()
     assert torch.equal(torch.get_rng_state(), state)  # a seed that a notebook has set is not used up
     found, encoder = (AutoModel.from_pretrained(place).state_dict() for place in (folder, original / "bare"))
     assert found.keys() == encoder.keys() and all(torch.equal(found[name], encoder[name]) for name in encoder)

@@ -132,7 +132,9 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page.frame_locator("iframe").first.locator("#said", has_text="looks at “⁨class⁩”, 0.92").wait_for()
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
-    assert (test_browser.weights(frame, attentions[0]) - attentions[0]).abs().max() < 0.005 > len(page.errors)
+    for layer in (0, 3):
+        frame.select_option("#layer", str(layer))
+        assert (test_browser.weights(frame, attentions[layer]) - attentions[layer]).abs().max() < 0.005
     front = opened("index.html")
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
     frame = front.wait_for_selector("iframe").content_frame()
@@ -150,7 +152,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         parts = [part(hidden).view(20, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
         asks, keyed, values = parts[0][query], parts[1][keys], parts[2][keys]
         scores = [float(one.replace("−", "-")) for one in frame.locator("#how .right").all_inner_texts()[1:4]]
-        assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051) and front.errors == []
+        assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051)
         each = (asks, keyed, torch.vstack([values, weights @ parts[2]]))  # drawn with a scale of its own
         bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
         seen = frame.evaluate("find('#how path').map((line) => -line.getAttribute('d').split('V')[1])")
@@ -159,6 +161,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
         assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
+        assert front.errors == page.errors == []
     some = 17 / 30 * bars[[0, 1, 2, 3, 4, 7]]  # drawings show these, and the first vectors of all
     words = bert[1].embeddings.word_embeddings.weight[bert[0]("Airspeed falls.")["input_ids"], :16].data
     images = course.ROOT / "images"
