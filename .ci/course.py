@@ -39,8 +39,6 @@ FOLDED = ("set-up", "imports", "plotting")
 # How the last paragraph of a cell begins that asks for a guess.
 GUESS = "**Guess.** "
 
-TIME = r"^\*\*Time:\*\* .*$"  # how long a notebook takes, in its title cell
-
 SET_UP = """\
 import os
 import subprocess
@@ -140,7 +138,7 @@ def about(path: Path) -> dict:
     return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
         "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
-        "header": re.sub(TIME, time, text, flags=re.M),
+        "header": re.sub(r"^\*\*Time:\*\* .*$", time, text, flags=re.M),
     }
 
 
@@ -149,11 +147,8 @@ def minutes(cells: list[dict]) -> dict[str, float]:
     say, and the sections with "(optional)" in their heading, which reading leaves out."""
     words, lines = {"reading": 0, "optional": 0}, {"reading": 0, "optional": 0}
     practice, practising, optional = 0, False, 0
-    for cell in cells:
-        text = cell["source"]
-        if cell["id"] in ("navigation-top", "set-up", "navigation-bottom"):
-            continue
-        markdown = cell["cell_type"] == "markdown"
+    for cell in (one for one in cells if one["id"] not in ("navigation-top", "set-up", "navigation-bottom")):
+        text, markdown = cell["source"], cell["cell_type"] == "markdown"
         for level, heading in re.findall(r"^(##+) (.+)$", text, re.MULTILINE) if markdown else ():
             if len(level) == 2:
                 practising = heading == "Exercises"

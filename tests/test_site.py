@@ -60,6 +60,7 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
+TITLES = "all => all.map(({ title }) => +title.slice(-4))"
 FRAMED = "one => ['backgroundColor', 'padding'].map(name => getComputedStyle(one)[name])"
 
 
@@ -129,7 +130,21 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page = open_page("about:blank")
     page.add_init_script(path=course.ROOT / "tests" / "late.js")
     page.goto(f"{site.address}/notebooks/06_head_view.html")
-    page.frame_locator("iframe").first.locator("#said", has_text="looks at “⁨class⁩”, 0.92").wait_for()
+    opening = page.wait_for_selector("iframe").content_frame()
+    opening.locator("#said", has_text="L3H1: “⁨it⁩” looks at “⁨class⁩”, 0.92").wait_for()
+    for layer, head, query in ((3, 1, 15), (0, 2, 11)):
+        opening.click(f"#grid [aria-label=L{layer}H{head}]")
+        opening.hover(f"#left [aria-label$=' {query}']")
+        table = attentions[layer, head, 1:-1, 1:-1]  # no special tokens
+        most, key = table[query - 1].max(0)
+        said = f"L{layer}H{head}: “⁨{tokens[query]}⁩” looks at “⁨{tokens[key + 1]}⁩”, {most:.2f}"
+        assert opening.inner_text("#said") == said
+        drawn = [
+            test_browser.numbers(opening, "#table rect", "opacity"),
+            opening.eval_on_selector_all("#grid button", TITLES),
+        ]
+        assert (drawn[0] - table.flatten()).abs().max() < 0.001
+        assert drawn[1] == pytest.approx(attentions[:, :, query, key + 1].flatten().tolist(), abs=0.0051)
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
@@ -157,7 +172,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
         seen = frame.evaluate("find('#how path').map((line) => -line.getAttribute('d').split('V')[1])")
         assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06)
-        titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
+        titles = frame.eval_on_selector_all("#grid button", TITLES)
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
         assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
@@ -169,6 +184,19 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         heights = [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", path.read_text("utf-8"))]
         shown = 13.5 * words / words.abs().max() if path.stem[0] == "t" else some
         assert heights == pytest.approx(shown.flatten().tolist(), abs=0.06), path
+
+
+def test_a_readers_own_text_is_cut_as_by_transformers(opened, bert):
+    page, read = opened("notebooks/01_tokenization.html"), "[one.firstChild.data, +one.lastChild.textContent]"
+    odd = "Doppelgängers, Ἀΐ ΣΑΣ İ: $5+~<b>`y`^z|= 中㐂豈한국어 🍕 a\u200db½ [MASK][sep] " + "x" * 101
+    for text in ("", odd):
+        page.fill(".try input", text)
+        shown, ids = (
+            page.eval_on_selector_all(".tokens span", f"all => all.map(one => {read})"),
+            bert[0](text)["input_ids"],
+        )
+        assert shown == [[bert[0].convert_ids_to_tokens(one), one] for one in ids]
+        assert page.inner_text(".try p").endswith(f"= {len(ids)} tokens")
 
 
 def test_formulas_are_mathml(opened):

@@ -36,17 +36,21 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# After the last cell of 06: queries, keys and values, (layer, kind, token, head, number), times 1,000.
-VECTORS = """\
+# After the last cell of 06: query, key, value, (layer, kind, token, head, number), times 1,000; all tokens.
+MODEL_IN_NUMBERS = """\
 import base64
 states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
 each = zip([layer.attention.self for layer in model.encoder.layer], states)
 vectors = torch.cat([part(state) for own, state in each for part in (own.query, own.key, own.value)])
 print(base64.b64encode((1000 * vectors).round().short().numpy(force=True)).decode())
+print(*tokenizer.convert_ids_to_tokens(range(len(tokenizer))), sep="\\n")
 """
 
-# In place of README's picture: the way in, and that picture alive; and what 06's page opens with.
-FRONT, SHOWS_IT, CALM = ((HERE / name).read_text("utf-8") for name in ("front.md", "front.html", "head.html"))
+# In place of README's picture: the way in, and it alive; what 06 opens with; a part of 01.
+NAMES = ("front.md", "squares.html", "front.html", "head.html", "try.html")
+FRONT, SQUARES, SHOWS_IT, CALM, TRY = ((HERE / name).read_text("utf-8") for name in NAMES)
+HOOK = "[One head of 72 is sure: “it” looks at “class”. And the others?]{.question}"
+RAW = "\n\n```{{raw}} html\n:file: ../{}.html\n```"
 
 
 def linked(text: str, folder: Path) -> str:
@@ -89,8 +93,8 @@ def page(notebook):
 
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
-    text = "---\nnosearch: true\n---\n# Licences\n\n" + LICENCE.read_text(encoding="utf-8")
-    text = re.sub(r"https:\S+", r"<\g<0>>", text)
+    own = re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text("utf-8"))
+    text = f"---\nnosearch: true\n---\n# Licences\n\n{own}"
     for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
             if file.stem == "LICENSE":
@@ -103,23 +107,24 @@ def stage(folder: Path, chosen: list[str]) -> None:
     shutil.copytree(course.ROOT / "images", folder / "images")
     (folder / "notebooks").mkdir()
     notebooks = {path.name: course.read(path) for path in course.paths()}
-    views = notebooks["06_head_view.ipynb"].cells
-    views.append(nbformat.v4.new_code_cell(VECTORS))
+    first, views = (notebooks[name].cells for name in ("01_tokenization.ipynb", "06_head_view.ipynb"))
+    views.append(nbformat.v4.new_code_cell(MODEL_IN_NUMBERS))
     run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
-    vectors, cells = views.pop(), {cell.id: cell for cell in views}
+    printed, cells = views.pop().outputs, {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        shows_it = SHOWS_IT.replace('CODED = ""', f'CODED = "{vectors.outputs[0].text.strip()}"')
-        (folder / "view.html").write_text(view.replace("'></iframe>", shows_it + "'></iframe>"), "utf-8")
-        calm = view.replace("'></iframe>", CALM + "'></iframe>")
-        live = re.search(r"\[What is “it”.*", FRONT)[0] + f"\n\n```{{raw}} html\n{calm}\n```"
-        cells["title"].source = re.sub(r"!\[.*", lambda _: live, cells["title"].source, count=1)
+        numbers, tokens = printed[0].text.split("\n", 1)
+        shows_it = SHOWS_IT.replace('CODED = ""', f'CODED = "{numbers}"')
+        front, calm = (view.replace("'></ifr", SQUARES + part + "'></ifr") for part in (shows_it, CALM))
+        for name, text in (("front", front), ("head", calm), ("try", TRY.replace("VOCABULARY", tokens))):
+            (folder / f"{name}.html").write_text(text, "utf-8")
+        for title, name, kept in ((cells["title"], "head", HOOK), (first[1], "try", r"\g<0>")):
+            title.source = re.sub(r"!\[.*", kept + RAW.format(name), title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
-    texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
-    texts += course.NOTEBOOKS.glob("*.md")
+    texts = [course.README, *course.ROOT.glob("C[HO]*.md"), *course.NOTEBOOKS.glob("*.md")]
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     if view:
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab

@@ -1,5 +1,7 @@
 """Sphinx's settings for the pages of the course. build.py starts Sphinx."""
 
+from functools import partial
+
 from docutils.nodes import SkipNode
 
 import course
@@ -40,12 +42,10 @@ html_math_renderer = "mathml"  # which browsers show by themselves; MathJax woul
 linkcheck_ignore = [f"https://.*{course.repository()}"] if course.repository().startswith("-") else []
 
 
+def write(place, writer, node):
+    writer.body.append(mathml(node.astext(), place))
+    raise SkipNode
+
+
 def setup(app):
-    def renderer(display):
-        def write(writer, node):
-            writer.body.append(mathml(node.astext(), display))
-            raise SkipNode
-
-        return write, None
-
-    app.add_html_math_renderer("mathml", renderer("inline"), renderer("block"))
+    app.add_html_math_renderer("mathml", *((partial(write, place), None) for place in ("inline", "block")))
