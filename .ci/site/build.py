@@ -46,11 +46,11 @@ print(base64.b64encode((1000 * vectors).round().short().numpy(force=True)).decod
 print(*tokenizer.convert_ids_to_tokens(range(len(tokenizer))), sep="\\n")
 """
 
-# In place of README's picture: the way in, and it alive; what 06 opens with; a part of 01.
+# In place of README's picture: the way in, and it alive; what 06 and 01 open with.
 NAMES = ("front.md", "squares.html", "front.html", "head.html", "try.html")
 FRONT, SQUARES, SHOWS_IT, CALM, TRY = ((HERE / name).read_text("utf-8") for name in NAMES)
-HOOK = "[One head of 72 is sure: “it” looks at “class”. And the others?]{.question}"
-RAW = "\n\n```{{raw}} html\n:file: ../{}.html\n```"
+HOOK = "[72 heads read one sentence. One ties “it” to its noun. And the others?]{.question}"
+RAW = "\n\n```{{raw}} html\n:file: ../{}.html\n```\n\n"
 
 
 def linked(text: str, folder: Path) -> str:
@@ -119,8 +119,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
         front, calm = (view.replace("'></ifr", SQUARES + part + "'></ifr") for part in (shows_it, CALM))
         for name, text in (("front", front), ("head", calm), ("try", TRY.replace("VOCABULARY", tokens))):
             (folder / f"{name}.html").write_text(text, "utf-8")
-        for title, name, kept in ((cells["title"], "head", HOOK), (first[1], "try", r"\g<0>")):
-            title.source = re.sub(r"!\[.*", kept + RAW.format(name), title.source)
+        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try") + r"\g<0>")):
+            title.source = re.sub(r"!\[.*", now, title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 

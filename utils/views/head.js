@@ -1,7 +1,7 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
 const ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else, its letters
-let SHARES = [[0.24, 0.38], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
+const SHARES = [[0.24, 0.38], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
 const LINES = 124; // the least room for lines, or a third of the page
