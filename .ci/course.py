@@ -131,13 +131,12 @@ def about(path: Path) -> dict:
     """What README says of a notebook: title and abilities from its second cell, and minutes."""
     cells = read(path).cells
     text = cells[1].source
-    abilities = text.split("**You will be able to**")[1].split("\n\n")[0]
     taken = {part: 5 * round(count / 5) for part, count in minutes(cells).items()}
     time = f"**Time:** reading {taken['reading']}, exercises {taken['exercises']}"
     time += f", optional {taken['optional']}" * bool(taken["optional"]) + " minutes"
     return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
-        "abilities": re.findall(r"^- (.+)$", abilities, re.MULTILINE),
+        "abilities": re.findall(r"^- (.+)$", text, re.MULTILINE),
         "header": re.sub(r"^\*\*Time:\*\* .*$", time, text, flags=re.M),
     }
 

@@ -60,7 +60,11 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
-TITLES = "all => all.map(({ title }) => +title.slice(-4))"
+# How opaque each pixel is of the small tables of all heads.
+SMALL = """find('#grid canvas').map(one => one.getContext('2d').getImageData(0, 0, 18, 18).data).flatMap(
+    pixels => [...pixels].filter((_, i) => i % 4 === 3))"""
+COLUMNS = "all => all.map(({ children }) => [1, 2].map(i => children[i].textContent))"
+HEIGHTS = "all => all.map(one => -one.getAttribute('d').split('V')[1])"
 FRAMED = "one => ['backgroundColor', 'padding'].map(name => getComputedStyle(one)[name])"
 
 
@@ -140,9 +144,9 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         said = f"L{layer}H{head}: “⁨{tokens[query]}⁩” looks at “⁨{tokens[key + 1]}⁩”, {most:.2f}"
         assert opening.inner_text("#said") == said
         drawn = test_browser.numbers(opening, "#table .weight", "opacity")
-        assert test_browser.far(drawn, table.flatten()) < 0.001
-        squares = opening.eval_on_selector_all("#grid button", TITLES)
-        assert squares == pytest.approx(attentions[:, :, query, key + 1].flatten().tolist(), abs=0.0051)
+        assert test_browser.far(drawn, table.flatten() ** 0.7) < 0.001
+    small = torch.tensor(opening.evaluate(SMALL)).view(6, 12, 18, 18) / 255
+    assert test_browser.far(small, attentions[:, :, 1:-1, 1:-1] ** 0.7) < 0.005
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
@@ -168,7 +172,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051)
         each = (asks, keyed, torch.vstack([values, weights @ parts[2]]))  # drawn with a scale of its own
         bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
-        seen = frame.evaluate("find('#how path').map((line) => -line.getAttribute('d').split('V')[1])")
+        seen = frame.eval_on_selector_all("#how path", HEIGHTS)
         assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06)
         sums = torch.nn.functional.pad((keyed * asks).cumsum(1), (1, 1))  # from 0, and down to it
         heights = frame.evaluate(
@@ -176,7 +180,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         )
         drawn = 2 + 28 * (sums.max() - sums.flatten()) / (sums.max() - sums.min())
         assert heights == pytest.approx(drawn.tolist(), abs=0.06)
-        titles = frame.eval_on_selector_all("#grid button", TITLES)
+        titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
         assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051)
         seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
         assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
@@ -190,15 +194,18 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert heights == pytest.approx(shown.flatten().tolist(), abs=0.06), path
 
 
-def test_a_readers_own_text_is_cut_as_by_transformers(opened, bert):
-    page, read = opened("notebooks/01_tokenization.html"), "[one.firstChild.data, +one.lastChild.textContent]"
+def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
+    page, table = opened("notebooks/01_tokenization.html"), bert[1].embeddings.word_embeddings.weight[:, :16]
     odd = "Doppelgängers, Ἀΐ ΣΑΣ İ: $5+~<b>`y`^z|= 中㐂豈한국어 🍕 a\u200db½ [MASK][sep] " + "x" * 101
-    for text in ("", odd):
+    for text in (odd, ""):
         page.fill(".try input", text)
-        shown = page.eval_on_selector_all(".tokens span", f"all => all.map(one => {read})")
         ids = bert[0](text)["input_ids"]
-        assert shown == [[bert[0].convert_ids_to_tokens(one), one] for one in ids]
-        assert page.inner_text(".try p").partition("= ")[2].startswith(f"{len(ids)} tokens")
+        shown = page.eval_on_selector_all(".tokens > :not(:first-child)", COLUMNS)
+        assert shown == [[bert[0].convert_ids_to_tokens(one), f"{one}"] for one in ids]
+        bars = page.eval_on_selector_all(".tokens path", HEIGHTS)
+        drawn = 13.5 * table[ids] / table[ids].abs().max()
+        assert bars == pytest.approx(drawn.flatten().tolist(), abs=0.25)
+        assert page.inner_text(".try p >> nth=2").endswith(f"= {len(ids)} tokens")
 
 
 def test_formulas_are_mathml(opened):

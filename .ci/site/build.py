@@ -42,7 +42,10 @@ import base64
 states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
 each = zip([layer.attention.self for layer in model.encoder.layer], states)
 vectors = torch.cat([part(state) for own, state in each for part in (own.query, own.key, own.value)])
-print(base64.b64encode((1000 * vectors).round().short().numpy(force=True)).decode())
+rows = model.embeddings.word_embeddings.weight[:, :16]
+roots = 127 * (rows.abs() / rows.abs().max()).sqrt() * rows.sign()
+for part in ((1000 * vectors).round().short(), roots.round().to(torch.int8)):
+    print(base64.b64encode(part.numpy(force=True)).decode())
 print(*tokenizer.convert_ids_to_tokens(range(len(tokenizer))), sep="\\n")
 """
 
@@ -114,12 +117,13 @@ def stage(folder: Path, chosen: list[str]) -> None:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
     printed, cells = views.pop().outputs, {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        numbers, tokens = printed[0].text.split("\n", 1)
+        numbers, rows, tokens = printed[0].text.split("\n", 2)
         shows_it = SHOWS_IT.replace('CODED = ""', f'CODED = "{numbers}"')
         front, calm = (view.replace("'></ifr", SQUARES + part + "'></ifr") for part in (shows_it, CALM))
-        for name, text in (("front", front), ("head", calm), ("try", TRY.replace("VOCABULARY", tokens))):
+        tried = TRY.replace("VOCABULARY", tokens).replace("TABLE", rows)
+        for name, text in (("front", front), ("head", calm), ("try", tried)):
             (folder / f"{name}.html").write_text(text, "utf-8")
-        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try") + r"\g<0>")):
+        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try"))):
             title.source = re.sub(r"!\[.*", now, title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)

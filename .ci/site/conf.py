@@ -14,8 +14,7 @@ extensions = ["myst_nb"]
 nb_execution_mode = "off"  # build.py has run the notebooks
 myst_enable_extensions = ["dollarmath", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
-# Sphinx knows no cells. tests/test_site.py follows these links.
-nitpick_ignore_regex = [("myst", "cell-id=.*")]
+nitpick_ignore_regex = [("myst", "cell-id=.*")]  # Sphinx knows no cells; tests/test_site.py follows them
 
 html_theme = "sphinx_book_theme"
 html_theme_options = {
