@@ -24,9 +24,8 @@ def formulas_to_mathml(text: str) -> str:
     """Markdown with each formula written as MathML."""
 
     def write(found):
-        if found["code"]:
-            return found["code"]
-        return mathml(found["block"] or found["inline"], "block" if found["block"] else "inline")
+        code, block, inline = found.groups()
+        return code or mathml(block or inline, "block" if block else "inline")
 
     return CODE_OR_FORMULA.sub(write, text)
 

@@ -135,15 +135,18 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page.add_init_script(path=course.ROOT / "tests" / "late.js")
     page.goto(f"{site.address}/notebooks/06_head_view.html")
     opening = page.wait_for_selector("iframe").content_frame()
-    opening.locator("#said", has_text="L3H1: “⁨it⁩” looks at “⁨class⁩”, 0.92").wait_for()
+    opening.locator("#said", has_text="“⁨it⁩” looks at “⁨class⁩”: 0.92").wait_for()
+    opening.click("text=word before")
+    before = attentions[:, :, range(2, 19), range(1, 18)].sum(2).flatten().argmax()
+    assert opening.get_attribute("#grid .on", "aria-label") == f"L{before // 12}H{before % 12}"
     for layer, head, query in ((3, 1, 15), (0, 2, 11)):
         opening.click(f"#grid [aria-label=L{layer}H{head}]")
         opening.hover(f"#left [aria-label$=' {query}']")
         table = attentions[layer, head, 1:-1, 1:-1]  # no special tokens
         most, key = table[query - 1].max(0)
-        said = f"L{layer}H{head}: “⁨{tokens[query]}⁩” looks at “⁨{tokens[key + 1]}⁩”, {most:.2f}"
+        said = f"“⁨{tokens[query]}⁩” looks at “⁨{tokens[key + 1]}⁩”: {most:.2f}"
         assert opening.inner_text("#said") == said
-        drawn = test_browser.numbers(opening, "#table .weight", "opacity")
+        drawn = test_browser.numbers(opening, ".table .weight", "opacity")
         assert test_browser.far(drawn, table.flatten() ** 0.7) < 0.001
     small = torch.tensor(opening.evaluate(SMALL)).view(6, 12, 18, 18) / 255
     assert test_browser.far(small, attentions[:, :, 1:-1, 1:-1] ** 0.7) < 0.005
@@ -205,7 +208,7 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         bars = page.eval_on_selector_all(".tokens path", HEIGHTS)
         drawn = 13.5 * table[ids] / table[ids].abs().max()
         assert bars == pytest.approx(drawn.flatten().tolist(), abs=0.25)
-        assert page.inner_text(".try p >> nth=2").endswith(f"= {len(ids)} tokens")
+        assert page.inner_text(".try p >> nth=2").endswith(f"= {len(ids)}\xa0tokens")
 
 
 def test_formulas_are_mathml(opened):

@@ -23,8 +23,6 @@ sys.path.append(str(HERE.parent))
 import course  # noqa: E402
 from course import nbformat  # noqa: E402 (which it makes quicker)
 
-LICENCE = course.ROOT / "LICENSE"
-
 # In a notebook's kernel, before its first cell. A slider needs a kernel, which a page has not, so notebooks
 # run as they do for the committed outputs, with COURSE_STATIC_VIEWS=1; only views are not.
 LIVE_VIEWS = """\
@@ -63,7 +61,7 @@ def linked(text: str, folder: Path) -> str:
         file = (folder / link[1]).resolve()
         if file == course.README:
             return link[0].replace("README", "index")
-        if file == LICENCE:
+        if file == course.ROOT / "LICENSE":
             return link[0] + ".md"
         if file.suffix in (".md", ".ipynb") or file.parent.name == "images" or not file.exists():
             return link[0]
@@ -96,7 +94,7 @@ def page(notebook):
 
 def licences() -> str:
     """The licence of the course, and those of what is inside the pages."""
-    own = re.sub(r"https:\S+", r"<\g<0>>", LICENCE.read_text("utf-8"))
+    own = re.sub(r"https:\S+", r"<\g<0>>", (course.ROOT / "LICENSE").read_text("utf-8"))
     text = f"---\nnosearch: true\n---\n# Licences\n\n{own}"
     for package in ("bertviz", "mpld3", "sphinx", "pydata-sphinx-theme", "sphinx-book-theme"):
         for file in metadata.files(package) or []:
