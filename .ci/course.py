@@ -136,7 +136,7 @@ def about(path: Path) -> dict:
     time += f", optional {taken['optional']}" * bool(taken["optional"]) + " minutes"
     return taken | {
         "title": re.search(r"^# (.+)$", text, re.MULTILINE)[1],
-        "abilities": re.findall(r"^- (.+)$", text, re.MULTILINE),
+        "abilities": re.findall(r"^- (.+)$", text.split("**You need**")[0], re.MULTILINE),
         "header": re.sub(r"^\*\*Time:\*\* .*$", time, text, flags=re.M),
     }
 

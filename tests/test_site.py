@@ -208,7 +208,7 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         bars = page.eval_on_selector_all(".tokens path", HEIGHTS)
         drawn = 13.5 * table[ids] / table[ids].abs().max()
         assert bars == pytest.approx(drawn.flatten().tolist(), abs=0.25)
-        assert page.inner_text(".try p >> nth=2").endswith(f"= {len(ids)}\xa0tokens")
+        assert page.inner_text(".try p >> nth=3").endswith(f"= {len(ids)}\xa0tokens")
 
 
 def test_formulas_are_mathml(opened):
