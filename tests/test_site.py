@@ -200,7 +200,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
 def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     page, table = opened("notebooks/01_tokenization.html"), bert[1].embeddings.word_embeddings.weight[:, :16]
     odd = "Doppelgängers, Ἀΐ ΣΑΣ İ: $5+~<b>`y`^z|= 中㐂豈한국어 🍕 a\u200db½ [MASK][sep] " + "x" * 101
-    for text in (odd, ""):
+    for text in (odd, "", "Airspeed [MASK] falls."):
         page.fill(".try input", text)
         ids = bert[0](text)["input_ids"]
         shown = page.eval_on_selector_all(".tokens > :not(:first-child)", COLUMNS)
@@ -208,7 +208,9 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         bars = page.eval_on_selector_all(".tokens path", HEIGHTS)
         drawn = 13.5 * table[ids] / table[ids].abs().max()
         assert bars == pytest.approx(drawn.flatten().tolist(), abs=0.25)
-        assert page.inner_text(".try p >> nth=3").endswith(f"= {len(ids)}\xa0tokens")
+        counts = [int(count) for count in re.findall(r"\d+", page.inner_text(".try p >> nth=3"))]
+        assert sum(counts[:-1]) == counts[-1] == len(ids)
+    assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
 
 
 def test_formulas_are_mathml(opened):

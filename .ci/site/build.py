@@ -34,7 +34,7 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# After the last cell of 06: query, key, value, (layer, kind, token, head, number), times 1,000; all tokens.
+# After 06: query, key, value, (layer, kind, token, head, number), times 1,000; 16 roots of each row; tokens.
 MODEL_IN_NUMBERS = """\
 import base64
 states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
@@ -121,12 +121,13 @@ def stage(folder: Path, chosen: list[str]) -> None:
         tried = TRY.replace("VOCABULARY", tokens).replace("TABLE", rows)
         for name, text in (("front", front), ("head", calm), ("try", tried)):
             (folder / f"{name}.html").write_text(text, "utf-8")
-        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try"))):
+        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try") + r"\g<0>")):
             title.source = re.sub(r"!\[.*", now, title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
-    texts = [course.README, *course.ROOT.glob("C[HO]*.md"), *course.NOTEBOOKS.glob("*.md")]
+    texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
+    texts += course.NOTEBOOKS.glob("*.md")
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     if view:
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
