@@ -43,8 +43,8 @@ vectors = torch.cat([part(state) for own, state in each for part in (own.query, 
 rows = model.embeddings.word_embeddings.weight[:, :16]
 roots = 127 * (rows.abs() / rows.abs().max()).sqrt() * rows.sign()
 for part in ((1000 * vectors).round().short(), roots.round().to(torch.int8)):
-    print(base64.b64encode(part.numpy(force=True)).decode())
-print(*tokenizer.convert_ids_to_tokens(range(len(tokenizer))), sep="\\n")
+    print(base64.encodebytes(part.numpy(force=True).tobytes()).decode())  # nbclient is slow with long lines
+print("\\n".join(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))))
 """
 
 # In place of README's picture: the way in, and it alive; what 06 and 01 open with.
@@ -115,8 +115,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
     printed, cells = views.pop().outputs, {cell.id: cell for cell in views}
     if view := cells["one-head"].outputs[0].data.get("text/html"):
-        numbers, rows, tokens = printed[0].text.split("\n", 2)
-        shows_it = SHOWS_IT.replace('CODED = ""', f'CODED = "{numbers}"')
+        numbers, rows, tokens = printed[0].text.split("\n\n")
+        shows_it = SHOWS_IT.replace('CODED = ""', f"CODED = `{numbers}`")
         front, calm = (view.replace("'></ifr", SQUARES + part + "'></ifr") for part in (shows_it, CALM))
         tried = TRY.replace("VOCABULARY", tokens).replace("TABLE", rows)
         for name, text in (("front", front), ("head", calm), ("try", tried)):
