@@ -595,9 +595,7 @@ def test_neuron_view_hides_the_first_token_joins_words_and_strengthens_lines(sho
     assert "in each row it adds up to 1" in page.locator("#note").inner_text()
     page = show(neuron_view(model, inputs={"input_ids": ids}, tokens=PIECES, layer=1, head=2))
     page.get_by_label("Words").check()
-    words = [[0], [1, 2, 3], [4], [5]]
-    expected = torch.stack([own[:, word].sum(1) for word in words], 1)
-    expected = torch.stack([expected[word].mean(0) for word in words])
+    expected = of_words(own)
     drawn = numbers(page, "#collapsed .attn-line-group line", "stroke-opacity").view(4, 4)
     assert far(drawn, expected) < 1e-5
     page.locator("#strength").fill("1")  # twice as strong: the root
@@ -710,6 +708,13 @@ def test_neuron_view_by_keyboard(show, views, truth):
 PIECES = ["[CLS]", "un", "##believ", "##able", "story", "[SEP]"]
 PIECED = view_samples.weights(layers=3, heads=4, tokens=6, dtype=torch.float64)
 ALL = torch.cat(PIECED)  # (layers, heads, query, key)
+
+
+def of_words(weights):
+    """To a word: the sum over its pieces. From a word: the mean. So a row still adds up to 1."""
+    words = [[0], [1, 2, 3], [4], [5]]
+    summed = torch.stack([weights[:, word].sum(1) for word in words], 1)
+    return torch.stack([summed[word].mean(0) for word in words])
 
 
 def digits(page):
@@ -835,10 +840,7 @@ def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):
 
 
 def test_pieces_are_joined_to_words(show):
-    """To a word: the sum over its pieces. From a word: the mean. So a row still adds up to 1."""
-    words = [[0], [1, 2, 3], [4], [5]]
-    expected = torch.stack([ALL[0, 1][:, word].sum(1) for word in words], 1)
-    expected = torch.stack([expected[word].mean(0) for word in words])
+    expected = of_words(ALL[0, 1])
     page = show(head_view(PIECED, PIECES, sentence_b_start=4, heads=[1]))
     page.get_by_label("Words").check()
     assert page.locator("#left text").all_text_contents() == ["[CLS]", "unbelievable", "story", "[SEP]"]

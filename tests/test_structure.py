@@ -243,7 +243,8 @@ def test_drawings_of_a_model_that_writes_show_what_cells_print():
     told = re.findall(r"\d\.\d+", re.search(r'alt="([^"]+)" src="images/reads-and-writes.svg"', readme)[1])
     both = zip(told, [*looks, *re.findall(r"L23H4 gives ([\d.]+)", writer), *odds], strict=True)
     assert all(abs(float(one) - float(that)) < 0.51 * 10 ** (2 - len(one)) for one, that in both)
-    assert all(sorted(told) == sorted(re.findall(r"\b\d\.\d+", " ".join(one))) for one in (first, narrow))
+    first, narrow = (sorted(re.findall(r"\b\d\.\d+", " ".join(one))) for one in (first, narrow))
+    assert sorted(told) == first and sorted(told[:2] + told[6:]) == narrow  # which does not say how
 
 
 def test_readme_is_as_generated():

@@ -34,24 +34,27 @@ View._repr_mimebundle_ = patch.dict(os.environ, {"COURSE_STATIC_VIEWS": ""})(Vie
 del os, sys, patch, View
 """
 
-# After 06: query, key, value, (layer, kind, token, head, number), times 1,000; 16 roots of each row; tokens.
+# After 06: the model as scripts for bert.js. "opening": query, key and value of the first page's view.
 MODEL_IN_NUMBERS = """\
-import base64
+import base64, json, pathlib
+def coded(part):
+    most = part.abs().max().item()
+    return most, base64.b64encode((32767 / most * part).round().short().numpy(force=True)).decode()
+def store(name, *parts):
+    parts = [part if isinstance(part, str) else coded(part) for part in parts]
+    pathlib.Path(FOLDER, f"{name}.js").write_text(f"bertFiles[{json.dumps(name)}] = {json.dumps(parts)};")
 states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
 each = zip([layer.attention.self for layer in model.encoder.layer], states)
-vectors = torch.cat([part(state) for own, state in each for part in (own.query, own.key, own.value)])
-rows = model.embeddings.word_embeddings.weight[:, :16]
-roots = 127 * (rows.abs() / rows.abs().max()).sqrt() * rows.sign()
-for part in ((1000 * vectors).round().short(), roots.round().to(torch.int8)):
-    print(base64.encodebytes(part.numpy(force=True).tobytes()).decode())  # nbclient is slow with long lines
-print("\\n".join(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))))
+store("opening", torch.cat([part(state) for own, state in each for part in (own.query, own.key, own.value)]))
+words, positions, types, *norm = model.embeddings.parameters()
+store("embeddings", positions, types[0], *norm)
+store("vocabulary", *tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+for i, rows in enumerate(words.split(128)): store(f"rows-{i}", rows)
+for i, layer in enumerate(model.encoder.layer): store(f"layer-{i}", *layer.parameters())
 """
 
-# In place of README's picture: the way in, and it alive; what 06 and 01 open with.
-NAMES = ("front.md", "squares.html", "front.html", "head.html", "try.html")
-FRONT, SQUARES, SHOWS_IT, CALM, TRY = ((HERE / name).read_text("utf-8") for name in NAMES)
-HOOK = "[72 heads read one sentence. One ties “it” to its noun. And the others?]{.question}"
-RAW = "\n\n```{{raw}} html\n:file: ../{}.html\n```\n\n"
+# What stands in place of README's picture, and what 01 and 06 open with: pictures that are alive.
+PARTS = {path.name: path.read_text("utf-8") for path in HERE.iterdir() if path.suffix in (".md", ".html")}
 
 
 def linked(text: str, folder: Path) -> str:
@@ -68,8 +71,7 @@ def linked(text: str, folder: Path) -> str:
         where = file.relative_to(course.ROOT).as_posix()
         return f"](https://github.com/{course.repository()}/blob/main/{where}"
 
-    # course.js shows their narrow form on a phone
-    narrow = "|".join(path.stem[:-7] for path in (course.ROOT / "images").glob("*-narrow.svg"))
+    narrow = "|".join(path.stem[:-7] for path in (course.ROOT / "images").glob("*-narrow.svg"))  # course.js
     text = re.sub(rf"!\[.*?\]\([^)]*/({narrow})\.svg\)", r"\g<0>{.has-narrow}", text)
     return re.sub(r"\]\((?!\w+:|#)([^)#\s]+)", write, text)
 
@@ -84,8 +86,7 @@ def page(notebook):
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
         for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
-            parts = {"source_hidden": ("hide-input", cell.id), "outputs_hidden": ("hide-output", "answer")}
-            part, name = parts[hidden]
+            part, name = ("hide-input", cell.id) if hidden == "source_hidden" else ("hide-output", "answer")
             said = {f"code_prompt_{verb}": f"{verb.title()} the {name}" for verb in ("show", "hide")}
             cell.metadata |= {"mystnb": said, "tags": [*cell.metadata.get("tags", []), part]}
         cells.append(cell)
@@ -109,31 +110,30 @@ def stage(folder: Path, chosen: list[str]) -> None:
     (folder / "notebooks").mkdir()
     notebooks = {path.name: course.read(path) for path in course.paths()}
     first, views = (notebooks[name].cells for name in ("01_tokenization.ipynb", "06_head_view.ipynb"))
-    views.append(nbformat.v4.new_code_cell(MODEL_IN_NUMBERS))
+    (files := folder / "bert").mkdir()
+    views.append(nbformat.v4.new_code_cell(MODEL_IN_NUMBERS.replace("FOLDER", repr(str(files)))))
     run = [notebook for name, notebook in notebooks.items() if name[:2] in chosen]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda notebook: course.execute(notebook, first=LIVE_VIEWS), run))
-    printed, cells = views.pop().outputs, {cell.id: cell for cell in views}
-    if view := cells["one-head"].outputs[0].data.get("text/html"):
-        numbers, rows, tokens = printed[0].text.split("\n\n")
-        shows_it = SHOWS_IT.replace('CODED = ""', f"CODED = `{numbers}`")
-        front, calm = (view.replace("'></ifr", SQUARES + part + "'></ifr") for part in (shows_it, CALM))
-        tried = TRY.replace("VOCABULARY", tokens).replace("TABLE", rows)
-        for name, text in (("front", front), ("head", calm), ("try", tried)):
-            (folder / f"{name}.html").write_text(text, "utf-8")
-        for title, now in ((views[1], HOOK + RAW.format("head")), (first[1], RAW.format("try") + r"\g<0>")):
-            title.source = re.sub(r"!\[.*", now, title.source)
+    views.pop()
+    if view := {cell.id: cell for cell in views}["one-head"].outputs[0].data.get("text/html"):
+        for name in ("front.html", "head.html", "try.html", "own.html"):
+            text = PARTS[name].replace("OPENING", (files / "opening.js").read_text("utf-8"))
+            if name in ("front.html", "head.html"):
+                text = view.replace("'></ifr", f"{PARTS['squares.html']}{text}'></ifr")
+            (folder / name).write_text(text, "utf-8")
+        for title, name in ((first[1], "01.md"), (views[1], "06.md")):
+            title.source = re.sub(r"!\[.*", PARTS[name], title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
 
-    texts = [course.README, course.ROOT / "CONTRIBUTING.md", course.ROOT / "CHANGELOG.md"]
-    texts += course.NOTEBOOKS.glob("*.md")
+    texts = [*course.ROOT.glob("*.md"), *course.NOTEBOOKS.glob("*.md")]
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     if view:
         shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
-        pages[course.README] = re.sub(shown, FRONT, pages[course.README], count=1)
+        pages[course.README] = re.sub(shown, PARTS["front.md"], pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>| align=.absmiddle.", "", pages[course.README])
-    pages[course.ROOT / "index.md"] = pages.pop(course.README) + (HERE / "contents.md").read_text("utf-8")
+    pages[course.ROOT / "index.md"] = pages.pop(course.README) + PARTS["contents.md"]
     pages[course.ROOT / "LICENSE.md"] = licences()
     for path, text in pages.items():
         (folder / path.relative_to(course.ROOT)).write_text(text, encoding="utf-8")
@@ -167,8 +167,8 @@ def main(arguments: list[str]) -> None:
         if build_main([*how, "-c", str(HERE), "-d", f"{work}/trees", str(source), str(made)]):
             sys.exit(1)
         if not asked.links:
-            for drawing in (course.ROOT / "images").glob("*-narrow.svg"):
-                shutil.copy(drawing, made / "_images")
+            shutil.copytree(source / "images", made / "_images", dirs_exist_ok=True)  # narrow ones, too
+            shutil.copytree(source / "bert", made / "_static" / "bert")
             shutil.rmtree(asked.to, ignore_errors=True)
             shutil.copytree(made, asked.to)
             print(f"The pages: {asked.to / 'index.html'}")

@@ -33,7 +33,7 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_static_path = ["static"]
 html_css_files = ["course.css"]
-html_js_files = ["course.js"]
+html_js_files = ["course.js", "bert.js"]
 html_favicon = "static/icon.svg"
 html_math_renderer = "mathml"  # which browsers show by themselves; MathJax would be fetched
 
