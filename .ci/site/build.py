@@ -168,7 +168,7 @@ def main(arguments: list[str]) -> None:
             sys.exit(1)
         if not asked.links:
             shutil.copytree(source / "images", made / "_images", dirs_exist_ok=True)  # narrow ones, too
-            shutil.copytree(source / "bert", made / "_static" / "bert")
+            shutil.copytree(source / "bert", made / "_static/bert", ignore=shutil.ignore_patterns("opening*"))
             shutil.rmtree(asked.to, ignore_errors=True)
             shutil.copytree(made, asked.to)
             print(f"The pages: {asked.to / 'index.html'}")

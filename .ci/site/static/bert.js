@@ -4,6 +4,7 @@ const bertFiles = {};
 const bert = (() => {
   const FOLDER = document.currentScript.src.replace(/[^/]*$/, "bert/");
   const LAYERS = 6, HEADS = 12, SIZE = 384, HEAD_SIZE = SIZE / HEADS, PER_FILE = 128; // rows of the table of vectors
+  const MOST = 100; // tokens that are read in a few seconds
   const asked = {};
   const toNumbers = ([largest, coded]) => {
     const signs = atob(coded), bytes = new Uint8Array(signs.length);
@@ -12,8 +13,14 @@ const bert = (() => {
   };
   const file = (name) => (asked[name] ??= new Promise((done, fail) => {
     const script = Object.assign(document.createElement("script"), { src: `${FOLDER}${name}.js` });
-    script.onload = () => done(name === "vocabulary" ? new Map(bertFiles[name].map((token, id) => [token, id])) : bertFiles[name].map(toNumbers));
-    script.onerror = () => fail(Error(`${script.src} did not arrive`), delete asked[name]); // to be asked for anew
+    script.onload = script.onerror = () => {
+      const parts = bertFiles[name]; // none, if the file is missing or damaged
+      script.remove();
+      delete bertFiles[name];
+      if (parts) return done(name === "vocabulary" ? new Map(parts.map((token, id) => [token, id])) : parts.map(toNumbers));
+      delete asked[name]; // to be asked for anew
+      return fail(Error(`${script.src} did not arrive. Try again.`));
+    };
     document.head.append(script);
   }));
 
@@ -94,13 +101,12 @@ const bert = (() => {
       for (let q = 0; q < n; q++) {
         const row = weights.subarray((head * n + q) * n, (head * n + q + 1) * n), from = head * HEAD_SIZE;
         for (let k = 0; k < n; k++) {
-          let product = 0;
-          for (let i = from; i < from + HEAD_SIZE; i++) product += query[q * SIZE + i] * key[k * SIZE + i];
-          row[k] = Math.exp(product / Math.sqrt(HEAD_SIZE));
+          for (let i = from; i < from + HEAD_SIZE; i++) row[k] += query[q * SIZE + i] * key[k * SIZE + i];
         }
-        const total = row.reduce((a, b) => a + b);
-        row.forEach((number, k) => {
-          row[k] = number / total;
+        const most = Math.max(...row), powers = row.map((product) => Math.exp((product - most) / Math.sqrt(HEAD_SIZE)));
+        const total = powers.reduce((a, b) => a + b);
+        powers.forEach((power, k) => {
+          row[k] = power / total;
           for (let i = from; i < from + HEAD_SIZE; i++) output[q * SIZE + i] += row[k] * value[k * SIZE + i];
         });
       }
@@ -111,12 +117,15 @@ const bert = (() => {
   // query, key). tell(share): how much of it is done.
   async function read(text, tell) {
     const ids = (await tokenize(text)).flat(), n = ids.length;
-    const [[[positions, types, ...norm]], rows] = await Promise.all([Promise.all([file("embeddings")]), rowsOf(ids.map(({ id }) => id))]);
+    if (n < 3) throw Error("Type a sentence first.");
+    if (n > MOST) throw Error(`That is ${n} tokens. Take a text of ${MOST} at most.`);
+    const [[positions, types, ...norm], rows] = await Promise.all([file("embeddings"), rowsOf(ids.map(({ id }) => id))]);
     const vectors = new Float32Array(LAYERS * 3 * n * SIZE), weights = new Float32Array(LAYERS * HEADS * n * n);
     const summed = Float32Array.from({ length: n * SIZE }, (_, i) => positions[i] + types[i % SIZE]);
     let x = addAndNorm(summed, Float32Array.from(rows.flatMap((row) => [...row])), ...norm);
     for (let layer = 0; layer < LAYERS; layer++) {
       tell(layer / LAYERS);
+      await new Promise((go) => setTimeout(go)); // the page draws
       const numbers = await file(`layer-${layer}`), part = (i) => numbers.slice(2 * i, 2 * i + 2); // weight, bias
       const three = [0, 1, 2].map((i) => linear(x, ...part(i)));
       three.forEach((one, kind) => vectors.set(one, (layer * 3 + kind) * n * SIZE));
