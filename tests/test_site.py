@@ -268,7 +268,7 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
     page.hover(".tokens > div >> nth=2")
     numbers = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
-    said = f"“airsp” is no token, “airs” is. Row {ids[1]} of BERT’s table: {numbers}, … 384 numbers"
+    said = f"“airsp” is no token, “airs” is.\nRow {ids[1]} of BERT’s table: {numbers}, … 384 numbers"
     assert said in page.inner_text(".try .said")
 
 
