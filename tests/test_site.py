@@ -136,44 +136,43 @@ def attentions_of(bert, text):
     return torch.cat(outputs.attentions).detach(), outputs.hidden_states, tokens
 
 
-def view_shows(frame, weights, tokens, layer, head, query):
-    """The view of 06 shows what a token looks at, and the tables of all heads."""
+def view_shows(frame, weights, tokens, layer, head, query, near=0.0):
+    """06 shows what a token looks at, and all tables. near: what a weight may miss, besides rounding."""
     most, key = weights[layer, head, query].max(0)
-    frame.locator("#said", has_text=f"“⁨{tokens[query]}⁩” looks at “⁨{tokens[key]}⁩”: {most:.2f}").wait_for()
+    said = f"“⁨{tokens[query]}⁩” looks at “⁨{tokens[key]}⁩”: {most:.2f}"
+    frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     drawn = test_browser.numbers(frame, ".table .weight", "opacity")
-    assert test_browser.far(drawn, weights[layer, head].flatten() ** 0.7) < 0.005
+    assert test_browser.far(drawn, weights[layer, head].flatten() ** 0.7) < 0.001 + near
     small = torch.tensor(frame.evaluate(SMALL)).view(weights.shape) / 255
-    assert test_browser.far(small, weights**0.7) < 0.01
+    assert test_browser.far(small, weights**0.7) < 0.005 + near
     shares = [weights.diagonal(by, 2, 3).mean(-1)[layer, head].item() for by in (-1, 1)]
     said = [float(one) for one in frame.locator("#tasks .share").all_inner_texts()]
-    assert said[:2] == pytest.approx(shares, abs=0.0061)
+    assert said[:2] == pytest.approx(shares, abs=0.0051 + near)
 
 
 def front_shows(frame, bert, text, layer, head, query, near=0.0):
-    """The first page shows how an output comes about. near: what numbers may miss, besides rounding."""
+    """The first page shows how an output comes about. near: what a weight may miss, besides rounding."""
     attentions, states, tokens = attentions_of(bert, text)
     weights = attentions[layer, head, query]
     keys = weights.topk(3).indices.tolist()
     said = f"“⁨{tokens[query]}⁩” looks at “⁨{tokens[keys[0]]}⁩”: {weights.max():.2f}"
-    frame.locator("#said", has_text=said).wait_for()
+    frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     assert frame.locator("#how .token").all_inner_texts() == [tokens[i] for i in (query, *keys)]
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
     assert [*map(float, frame.locator("#how .bar").all_inner_texts())] == shown
     own = bert[1].encoder.layer[layer].attention.self
-    parts = [
-        part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)
-    ]
-    asks, keyed, values = parts[0][query], parts[1][keys], parts[2][keys]
+    qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
+    asks, keyed, values = qkv[0][query], qkv[1][keys], qkv[2][keys]
     scores = [float(one.replace("−", "-")) for one in frame.locator("#how .right").all_inner_texts()[1:4]]
-    assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + near)
-    each = (asks, keyed, torch.vstack([values, weights @ parts[2]]))  # drawn with a scale of its own
+    assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
+    each = (asks, keyed, torch.vstack([values, weights @ qkv[2]]))  # drawn with a scale of its own
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
-    assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + near)
+    assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
     sums = torch.nn.functional.pad((keyed * asks).cumsum(1), (1, 1))  # from 0, and down to it
     heights = frame.evaluate("find('#how polyline').flatMap(({ points }) => [...points].map(({ y }) => y))")
     drawn = 2 + 28 * (sums.max() - sums.flatten()) / (sums.max() - sums.min())
-    assert heights == pytest.approx(drawn.tolist(), abs=0.06 + 2 * near)  # sums of 32
+    assert heights == pytest.approx(drawn.tolist(), abs=0.06 + 20 * near)  # sums of 32
     titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
     assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
     seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
@@ -190,9 +189,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     view_shows(opening, attentions, tokens, 3, 1, 11)  # as the page opens: "it"
     before = attentions.diagonal(-1, 2, 3).mean(-1).flatten()
     opening.click("#tasks button >> nth=0")  # finds the head that looks most at the word before
-    assert opening.get_attribute("#grid .on", "aria-label") == "L{}H{}".format(
-        *divmod(before.argmax().item(), 12)
-    )
+    best = "L{}H{}".format(*divmod(before.argmax().item(), 12))
+    assert opening.get_attribute("#grid .on", "aria-label") == best
     alike = "all => all.map(one => one.classList.contains('alike'))"
     assert opening.eval_on_selector_all("#grid .all button", alike) == (before >= 0.5).tolist()
     for layer, head, query in ((3, 1, 15), (0, 2, 11)):
@@ -210,9 +208,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     bars = front_shows(frame, bert, TEXT, 3, 1, 11)  # as the page opens
     drawn = (17 / 30 * bars[[0, 1, 2, 3, 4, 7]]).flatten().tolist()
     picture = (course.ROOT / "images" / "reads-and-writes.svg").read_text("utf-8")
-    assert [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)] == pytest.approx(
-        drawn, abs=0.06
-    )
+    heights = [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)]
+    assert heights == pytest.approx(drawn, abs=0.06)
     for word, layer, head, query in (("she", 3, 1, 15), ("it", 0, 2, 11)):
         frame.click(f"#grid [aria-label=L{layer}H{head}]")
         frame.hover(f"#words button >> text=/^{word}$/")
@@ -240,10 +237,10 @@ def test_a_readers_own_sentence_is_read_by_the_model(site, open_page, bert):
         page.locator(".own p", has_text="layer-3.js did not arrive").wait_for()
         page.click("text=Read it")
         if path == "index.html":
-            front_shows(frame, bert, text, 3, 1, tokens.index("it"), 0.02)
+            front_shows(frame, bert, text, 3, 1, tokens.index("it"), 0.002)
         else:
-            view_shows(frame, attentions, tokens, 3, 1, tokens.index("it"))
-        assert len(page.errors) == 1  # of the half file
+            view_shows(frame, attentions, tokens, 3, 1, tokens.index("it"), 0.005)
+        assert [error.split()[0] for error in page.errors] == ["Unexpected"]  # the half file
 
 
 def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
@@ -260,9 +257,8 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         assert bars == pytest.approx(drawn, abs=0.06)
         if text == "Airspeed falls.":  # as the page opens; and in its drawing
             picture = (course.ROOT / "images" / "tokenization.svg").read_text("utf-8")
-            assert [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)] == pytest.approx(
-                drawn, abs=0.06
-            )
+            heights = [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)]
+            assert heights == pytest.approx(drawn, abs=0.06)
         counts = [int(count) for count in re.findall(r"\d+", page.inner_text(".try .count"))]
         assert sum(counts[:-1]) == counts[-1] == len(ids)
     assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens

@@ -4,7 +4,7 @@ const ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else,
 const SHARES = [[0.24, 0.38], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-let LINES = 124; // the least room for lines, or a third of the page
+const LINES = [124, 124]; // the least room for lines, or a third of the page: on a phone, and else
 let ROW, words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
@@ -22,7 +22,7 @@ function draw() {
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
   const width = clamp(byId("vis").offsetWidth, 300, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
   ROW = ROWS[narrow ? 0 : 1];
-  const shares = SHARES[narrow ? 0 : 1], room = width - Math.min(LINES, width / 3) - 2 * digits;
+  const shares = SHARES[narrow ? 0 : 1], room = width - Math.min(LINES[narrow ? 0 : 1], width / 3) - 2 * digits;
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
   place = { left: digits + words[0], right: width - digits - words[1], top: TOP, step: ROW, line: view.line, most: view.most };
   [left, right] = ["left", "right"].map((side) => linesOf(choice, side));

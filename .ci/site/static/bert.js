@@ -54,7 +54,8 @@ const bert = (() => {
     }
     return pieces;
   }
-  // Each word of a text as the list of its pieces: {token, id, from: its part of the text}. tried: what is longer and no token; mark: a punctuation mark; special: not a part of a word.
+  // Each word of a text as the list of its pieces: {token, id, from: its part of the text}. tried: what is longer and no
+  // token; mark: a punctuation mark; special: not a part of a word.
   async function tokenize(text) {
     const ids = await file("vocabulary"), special = (token) => [{ token, from: token, special: true }];
     const words = text.split(SPECIAL).flatMap((part, i) => (i % 2 ? [special(part)] : wordsOf(part).map((word) => piecesOf(word, ids))));
