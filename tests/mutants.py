@@ -91,5 +91,4 @@ def mutants(exercise, count=None):
                 steps = sorted({step, *used, *made_by}, key=lambda step: step.lineno)
             steps = [copy.deepcopy(step, {id(old): new}) for step in steps]  # with new in old's place
             text = f"{ast.unparse(old)} => {ast.unparse(new)}"
-            mutated = run(module, steps, exercise, place, name)
-            yield f"{name or exercise}, line {old.lineno}: {text}", mutated
+            yield f"{name or exercise}, line {old.lineno}: {text}", run(module, steps, exercise, place, name)

@@ -101,10 +101,8 @@ def test_a_part_of_each_run_is_as_stored():
     notebook = more_texts.definitions(more_texts.NOTEBOOK, more_texts.CELLS)
     for name, loss in more_texts.windows(notebook, slice(1, 2)).items():
         assert loss[0] == pytest.approx(TEXTS["windows"][name][1], abs=0.02)
-    made = more_texts.copying(notebook, count=2, draws=1)
-    for name, shares in made.items():
+    for name, shares in more_texts.copying(notebook, count=2, draws=1).items():
         assert shares == pytest.approx(TEXTS["copying"][name][:2], abs=0.05), name
-    made = more_texts.names(notebook, groups=3, draws=1)["removed"]
-    for name, runs in made.items():
+    for name, runs in more_texts.names(notebook, groups=3, draws=1)["removed"].items():
         kept = TEXTS["names"]["removed"][name]["mean"]["difference"][:3]
         assert runs["mean"]["difference"] == pytest.approx(kept, abs=0.05), name

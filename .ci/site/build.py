@@ -120,7 +120,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
         for name in ("front.html", "head.html", "try.html", "own.html"):
             text = PARTS[name].replace("OPENING", (files / "opening.js").read_text("utf-8"))
             if name in ("front.html", "head.html"):
-                text = view.replace("'></ifr", f"{PARTS['squares.html']}{text}'></ifr")
+                text = view.replace("'></i", (PARTS["squares.html"] + text).replace("'", "&#39;") + "'></i")
             (folder / name).write_text(text, "utf-8")
         for title, name in ((first[1], "01.md"), (views[1], "06.md")):
             title.source = re.sub(r"!\[.*", PARTS[name], title.source)
@@ -130,7 +130,7 @@ def stage(folder: Path, chosen: list[str]) -> None:
     texts = [*course.ROOT.glob("*.md"), *course.NOTEBOOKS.glob("*.md")]
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
     if view:
-        shown = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is, and Colab
+        shown = r"(.+?\.) (.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*"  # what it is; Colab
         pages[course.README] = re.sub(shown, PARTS["front.md"], pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>| align=.absmiddle.", "", pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + PARTS["contents.md"]
