@@ -206,8 +206,7 @@ def test_two_mistakes_at_once_are_both_named():
     trial = torch.arange(20.0)
     edits = {"doubled": "* 2 => * 3", "moved": "+ 1 => + 2", "turned": "* 2 => * -2"}
     small = Small(number, [(trial,)], edits.items())
-    told = [small.told(0, trial * 3 + 2, small.foreseen)]
-    assert small.named(told, small.foreseen) == "doubled + moved"
+    assert small.named([small.told(0, trial * 3 + 2, small.foreseen)], small.foreseen) == "doubled + moved"
     assert small.named([small.told(0, trial * 3 + 7, small.foreseen)], small.foreseen) is None
 
 

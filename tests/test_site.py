@@ -147,12 +147,13 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0):
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     small = torch.tensor(frame.evaluate(SMALL)).view(weights.shape) / 255
     assert test_browser.far(small, weights**0.9) < 0.005 + near
-    shares = [weights.diagonal(by, 2, 3).mean(-1)[layer, head].item() for by in (-1, 1)]
-    shares.append(weights[layer, head, :, 0].mean().item())
-    said = [float(one) for one in frame.locator("#tasks .share").all_inner_texts()]
-    assert said[:3] == pytest.approx(shares, abs=0.0051 + near)
-    most = max(said) if max(said[:3]) < 0.5 else max(said[:3])
-    assert re.fullmatch(f"L{layer}H{head}: .+ {most:.2f}", frame.inner_text("#grid .where"))
+    shares = [weights.diagonal(by, 2, 3).mean(-1) for by in (-1, 1)]
+    shares = torch.stack([*shares, weights[..., 0].mean(-1), weights[..., query, key]])
+    many = [int(one.split()[0]) for one in frame.locator("#tasks .many").all_text_contents()]
+    assert many == [*(shares >= 0.5).sum((1, 2)), (shares < 0.5).all(0).sum()]  # that do each task, or none
+    each = shares[:, layer, head].tolist()
+    most = pytest.approx(max(each if max(each[:3]) < 0.5 else each[:3]), abs=0.0051 + near)
+    assert float(re.fullmatch(f"L{layer}H{head}: .+ (.+)", frame.inner_text("#grid .where"))[1]) == most
 
 
 def front_shows(frame, bert, text, layer, head, query, near=0.0):
