@@ -185,20 +185,20 @@ class Small(Exercise):
 
 
 def number(value):
-    answer = value * 2
-    moved = answer + 1
-    return moved
+    answer = value * 2 + 1
+    return answer
 
 
 @pytest.mark.parametrize(
     "answers, name",
-    [([1, 3, 5], "multiplied"), ([1, 3, 7], None), ([2, 3, 7], None), ([1, 3, torch.nan], "multiplied")],
+    [([1, 3, 5], "less"), ([1, 3, 7], None), ([2, 3, 7], None), ([1, 3, torch.nan], "less")],
     ids=["all", "not where it is right", "not one of them", "one cannot be seen"],
 )
+@pytest.mark.filterwarnings("error")  # what an edited solution warns of is not the learner's
 def test_an_edit_names_what_no_answer_contradicts(answers, name):
-    small = Small(number, [(torch.tensor([float(n)]),) for n in (1, 2, 3)], [("multiplied", "+ 1 => - 1")])
-    results = (torch.tensor([float(answer)]) for answer in answers)
-    told = [small.told(place, result, small.foreseen) for place, result in enumerate(results)]
+    edits = [("less", "+ 1 => - torch.tensor(value**0)")]  # which torch warns of
+    small = Small(number, [(torch.ones(1) * n,) for n in (1, 2, 3)], edits)
+    told = [small.told(place, torch.ones(1) * one, small.foreseen) for place, one in enumerate(answers)]
     assert small.named(told, small.foreseen) == name
 
 

@@ -11,8 +11,7 @@ def attention_loops(query, key, value, mask=None):
     shape = (*query.shape[:-1], value.shape[-1])
     if query.dim() > 2:
         masks = [None] * len(query) if mask is None else mask.expand(*query.shape[:-1], key.shape[-2])
-        parts = zip(query, key, value, masks, strict=True)
-        return torch.stack([attention_loops(*part) for part in parts])
+        return torch.stack([attention_loops(*part) for part in zip(query, key, value, masks, strict=True)])
     output = torch.zeros(shape)
     for i in range(len(query)):
         scores = [float(query[i] @ key[j]) / math.sqrt(len(key[j])) for j in range(len(key))]

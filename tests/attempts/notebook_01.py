@@ -145,8 +145,7 @@ def pad_loops(sequences, pad_id):
 def pad_framework(sequences, pad_id):
     rows = [torch.tensor(row) for row in sequences]
     ids = pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    return ids, torch.arange(ids.shape[1]) < lengths[:, None]
+    return ids, torch.arange(ids.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
 
 
 def columns(rows, value):

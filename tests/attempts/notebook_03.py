@@ -97,8 +97,7 @@ wrong(
 
 
 def window_loops(seq_len, size):
-    rows = [[0 <= query - key < size for key in range(seq_len)] for query in range(seq_len)]
-    return torch.tensor(rows)
+    return torch.tensor([[0 <= query - key < size for key in range(seq_len)] for query in range(seq_len)])
 
 
 def window_slices(seq_len, size):
@@ -203,6 +202,7 @@ wrong(
     ),
     mask_after_softmax=with_mask(lambda s, m: s.softmax(-1) * m),
     renormalised_after_softmax=with_mask(lambda s, m: F.normalize(s.softmax(-1) * m, p=1, dim=-1)),
+    infinity_times_zero=with_mask(lambda s, m: settle((s + (1 - m.float()) * -math.inf).softmax(-1), m)),
     mask_not_minus_infinity=with_mask(lambda s, m: settle(s.where(m, 0).softmax(-1), m)),
     nan_on_masked_row=with_mask(
         lambda s, m: (s + torch.zeros(m.shape).masked_fill(~m, -math.inf)).softmax(-1)
@@ -210,3 +210,5 @@ wrong(
     masked_row_not_zero=with_mask(lambda s, m: s.masked_fill(~m, torch.finfo(s.dtype).min).softmax(-1)),
     nan_wiped_away=with_mask(lambda s, m: torch.nan_to_num(s.masked_fill(~m, -math.inf).softmax(-1))),
 )
+both = changed(None, None, lambda s: s.softmax(-1).nan_to_num(), lambda w, q, k, v: (w @ v, w))
+wrong("scaled_dot_product_attention", "nan_wiped_away", both)

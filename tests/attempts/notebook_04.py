@@ -26,12 +26,11 @@ right(
     lambda x, n: x.unfold(-1, x.shape[-1] // n, x.shape[-1] // n).swapaxes(1, 2),
     lambda x, n: torch.stack(x.split(x.shape[-1] // n, dim=2)).movedim(0, 1),
 )
-peer(
-    "split_heads", lambda x, n: torch.stack(torch.tensor_split(x, n, -1), 1)
-)  # hand-worked: head h has its own block
+peer("split_heads", lambda x, n: torch.stack(torch.tensor_split(x, n, -1), 1))
 wrong(
     "split_heads",
     view_without_transpose=lambda x, n: torch.stack([part.reshape(n, part.shape[0], -1) for part in x]),
+    transposed_before_cut=lambda x, n: x.transpose(1, 2).reshape(len(x), n, x.shape[1], -1),
     heads_interleaved=lambda x, n: torch.stack([x[..., head::n] for head in range(n)], dim=1),
     heads_not_in_front=lambda x, n: x.view(*x.shape[:2], n, x.shape[2] // n),
     heads_before_batch=lambda x, n: torch.stack(x.split(x.shape[2] // n, dim=-1)),
@@ -136,8 +135,7 @@ class OneHead(nn.Module):
 
     def forward(self, hidden_state, mask=None):
         query, key, value = self.query(hidden_state), self.key(hidden_state), self.value(hidden_state)
-        weights = masked(query @ key.mT / math.sqrt(query.shape[-1]), mask).softmax(dim=-1)
-        return weights @ value
+        return masked(query @ key.mT / math.sqrt(query.shape[-1]), mask).softmax(dim=-1) @ value
 
 
 class HeadsList(nn.Module):
@@ -278,6 +276,7 @@ wrong(
         lambda hidden, heads: [("output", hidden // heads, hidden)], merge=lambda self, x: x.mean(dim=1)
     ),
     view_without_transpose=stepped(split=lambda self, x: x.view(len(x), self.num_heads, x.shape[1], -1)),
+    transposed_before_cut=stepped(split=lambda self, x: x.mT.reshape(len(x), self.num_heads, x.shape[1], -1)),
     heads_over_tokens=stepped(
         split=lambda self, x: x.view(*x.shape[:2], self.num_heads, -1),
         merge=lambda self, x: x.reshape(*x.shape[:2], -1),

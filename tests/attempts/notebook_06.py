@@ -143,8 +143,7 @@ def strongest_running(attentions, query, key):
 
 
 def strongest_by_layer(attentions, query, key):
-    best = torch.stack([weights[0, :, query, key].max() for weights in attentions])
-    layer = best.argmax()
+    layer = torch.stack([weights[0, :, query, key].max() for weights in attentions]).argmax()
     return torch.stack([layer, attentions[layer][0, :, query, key].argmax()])
 
 

@@ -31,8 +31,7 @@ def scores_by_ratios(weights):
 
 
 def scores_of_geometric_mean(weights):
-    count = weights.shape[-1]
-    return torch.log(weights / (weights.log().sum(-1) / count).exp().unsqueeze(-1))
+    return torch.log(weights / (weights.log().sum(-1) / weights.shape[-1]).exp().unsqueeze(-1))
 
 
 def centred(rows, axis=-1):

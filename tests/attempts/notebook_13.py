@@ -1,5 +1,6 @@
 """Attempts at the exercises of notebook 13."""
 
+import math
 import struct
 
 import numpy as np
@@ -146,6 +147,10 @@ wrong(
     likeliest_always=lambda x, p: x.argmax(dim=-1),
     drawn_evenly=drawn(draw=lambda odds: sampled(odds.ceil())),
     softmax_twice=drawn(draw=lambda odds: sampled(odds.exp())),
+    logits_of_zero=lambda x, p: sampled((x * (x >= x.amax(-1, True) + math.log(p))).softmax(-1)),
+    likeliest_instead=lambda x, p: (one := sampled(x.softmax(-1))).where(
+        x.gather(1, one[:, None])[:, 0] >= x.amax(-1) + math.log(p), x.argmax(-1)
+    ),
     softmax_over_draws=drawn(odds_of=lambda x: x.softmax(0)),
     one_draw_for_all=drawn(draw=lambda odds: sampled(odds[:1]).repeat(len(odds))),
 )

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import re
 import textwrap
+import warnings
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -145,7 +146,7 @@ class Exercise:
 
     def answer_of(self, made, trial):
         """Return the answer of a solution or an edited one on a trial."""
-        with steady(), torch.no_grad():
+        with steady(), torch.no_grad(), warnings.catch_warnings(action="ignore"):
             return self.read(self.call(made, *map(copied, trial)))
 
     # ---------------------------------------------------------------------------------------------- the verdict

@@ -65,6 +65,9 @@ class Drawing(Exercise):
     def close(self, inputs, mine, expected):
         return bool((mine["frequencies"] - expected["frequencies"]).abs().max() < 0.03)
 
+    def differs_from_call_to_call(self, run, inputs):
+        return False  # by chance
+
     def told(self, place, result, foresee):
         one = super().told(place, result, foresee)
         if not one.seen or not one.answer:
