@@ -149,8 +149,9 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0):
     assert test_browser.far(small, weights**0.9) < 0.005 + near
     shares = [weights.diagonal(by, 2, 3).mean(-1) for by in (-1, 1)]
     shares = torch.stack([*shares, weights[..., 0].mean(-1), weights[..., query, key]])
+    does = torch.cat([shares[:3] >= 0.5, (shares[:3] < 0.5).all(0)[None], shares[3:] >= 0.5])  # none of these
     many = [int(one.split()[0]) for one in frame.locator("#tasks .many").all_text_contents()]
-    assert many == [*(shares >= 0.5).sum((1, 2)), (shares < 0.5).all(0).sum()]  # that do each task, or none
+    assert many == does.sum((1, 2)).tolist()
     each = shares[:, layer, head].tolist()
     most = pytest.approx(max(each if max(each[:3]) < 0.5 else each[:3]), abs=0.0051 + near)
     assert float(re.fullmatch(f"L{layer}H{head}: .+ (.+)", frame.inner_text("#grid .where"))[1]) == most
@@ -225,9 +226,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
 
 def test_a_readers_own_sentence_is_read_by_the_model(site, open_page, bert):
     text = "The trophy doesn't fit into the brown suitcase, because it's far too big [MASK]."
-    shows = {"index": (front_shows, 0.002), "notebooks/06_head_view": (view_shows, 0.005)}
     size = sum(file.stat().st_size for file in (site.folder / "_static" / "bert").glob("layer-*")) / 1e6
-    for path, (shown, near) in shows.items():
+    for path, shown, near in (("index", front_shows, 0.002), ("notebooks/06_head_view", view_shows, 0.005)):
         page = open_page(f"{site.address}/{path}.html")
         assert f"{size:.0f} MB" in page.inner_text(".own")
         frame = page.wait_for_selector("iframe").content_frame()
