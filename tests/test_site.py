@@ -166,7 +166,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
     short = (lengths := qkv[2].norm(dim=1))[keys[0]] < lengths.mean() / 4
     most = f"{'most ' * (weights.max() < 0.5)}at “⁨{tokens[keys[0]]}⁩”: {weights.max():.2f}"
-    said = f"“⁨{tokens[query]}⁩” looks {most}" + ", and takes almost nothing" * short
+    said = f"“⁨{tokens[query]}⁩” looks {most}" + ", and takes almost nothing from it" * short
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     assert frame.locator("#how .token:visible").all_inner_texts() == [tokens[i] for i in (query, *keys)]
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
