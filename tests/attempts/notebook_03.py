@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .attention import FOR_BOTH, WRONG_STEPS, attention_framework, changed, divides_in_place, settle
+from .attention import FOR_BOTH, WRONG_STEPS, attention_framework, changed, divides_in_place, masked, settle
 from .tables import fresh, peer, right, wrong
 
 # ------------------------------------------------------------------------------------------------ causal_mask
@@ -202,7 +202,8 @@ wrong(
     ),
     mask_after_softmax=with_mask(lambda s, m: s.softmax(-1) * m),
     renormalised_after_softmax=with_mask(lambda s, m: F.normalize(s.softmax(-1) * m, p=1, dim=-1)),
-    infinity_times_zero=with_mask(lambda s, m: settle((s + (1 - m.float()) * -math.inf).softmax(-1), m)),
+    partly_masked_row_emptied=with_mask(lambda s, m: settle(masked(s, m).softmax(-1), m.all(-1, True))),
+    mask_times_infinity=with_mask(lambda s, m: settle((s + (1 - m.float()) * -math.inf).softmax(-1), m)),
     mask_not_minus_infinity=with_mask(lambda s, m: settle(s.where(m, 0).softmax(-1), m)),
     nan_on_masked_row=with_mask(
         lambda s, m: (s + torch.zeros(m.shape).masked_fill(~m, -math.inf)).softmax(-1)

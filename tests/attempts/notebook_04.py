@@ -266,6 +266,7 @@ wrong(
     heads_in_plain_list=PlainList,
     heads_too_wide=WideHeads,
     mask_only_for_one_head=MaskUsedUp,
+    mask_times_infinity=stepped(mask=lambda self, s, m: s if m is None else s + (1 - m.float()) * -math.inf),
     weights_first=WeightsFirst,
     value_ignored=OnlyWeights,
     heads_get_slices=with_layers(SLICES),

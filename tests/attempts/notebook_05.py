@@ -76,8 +76,7 @@ def move_atan(positions, steps):
 
 
 def move_matrix(positions, steps):
-    angles = steps * speeds(positions)
-    blocks = [torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]]) for a in angles]
+    blocks = [torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]]) for a in steps * speeds(positions)]
     return positions @ torch.block_diag(*blocks).to(positions.dtype)
 
 

@@ -126,8 +126,7 @@ def same_nan(attentions, tokens):
 
 def same_minus_diagonal(attentions, tokens):
     weights, table = torch.cat(attentions), same_table(tokens, itself=True)
-    shares = (weights * table).sum(-1) - weights.diagonal(dim1=-2, dim2=-1)
-    return shares[..., table.sum(-1) > 1].mean(-1)
+    return ((weights * table).sum(-1) - weights.diagonal(dim1=-2, dim2=-1))[..., table.sum(-1) > 1].mean(-1)
 
 
 def to_others(attentions, tokens):

@@ -136,7 +136,7 @@ wrong(
     stops_at_once=lambda f, s, e, n: greedy_while(f, s, e, 1),
     least_likely=greedy_with(choose=lambda scores: (-scores[-1]).softmax(-1).argmax()),
     start_counted=greedy_with(more=-1),
-    one_too_many=greedy_with(more=1),
+    one_over_the_limit=greedy_with(more=1),
     limit_ignored=greedy_with(more=40),
     end_token_dropped=lambda f, s, e, n: [*filter(lambda token: token != e, greedy(f, s, e, n))],
     one_thing_taken_for_many=lambda f, s, e, n: list([s]) + f([s])[-1].argmax().item(),

@@ -52,8 +52,7 @@ def moved_by_loop(weights, sent):
 def moved_by_masks(weights, sent):
     itself = torch.eye(len(sent), dtype=torch.bool)
     kept = weights[:, None].masked_fill(itself, 0)  # (query, hidden key, key)
-    without = kept / kept.sum(-1, keepdim=True) @ sent
-    return (without - (weights @ sent)[:, None]).pow(2).sum(-1).sqrt()
+    return (kept / kept.sum(-1, keepdim=True) @ sent - (weights @ sent)[:, None]).pow(2).sum(-1).sqrt()
 
 
 def moved_by_scores(weights, sent):
@@ -109,8 +108,7 @@ def order_by_signs(added, lost):
 
 
 def order_by_sorting(added, lost):
-    sorted_lost = lost[added.argsort()].tolist()
-    pairs = list(itertools.combinations(sorted_lost, 2))
+    pairs = list(itertools.combinations(lost[added.argsort()].tolist(), 2))
     return sum(low < high for low, high in pairs) / len(pairs)
 
 

@@ -135,7 +135,8 @@ class Exercise:
     def edited(self, edit):
         """Return the function or class that an edit makes of the solution."""
         names = dict(vars(inspect.getmodule(self.solution)))
-        exec(self.rewritten(edit), names)
+        with warnings.catch_warnings(action="ignore"):
+            exec(self.rewritten(edit), names)
         return names[self.solution.__name__]
 
     def foreseen(self, made, edit, place):
@@ -188,7 +189,8 @@ class Exercise:
             return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, "nan_everywhere")
         raised = {*range(len(self.trials))} - {one.place for one in told} if ran.error else ()
         if wrong and (name := self.named(told, foresee, raised)):
-            return refused(self.name, tried_on(wrong[0].inputs) + wrong[0].seen, name)
+            one = next((one for one in wrong if self.shows_sign(name, one)), wrong[0])
+            return refused(self.name, tried_on(one.inputs) + one.seen, name)
         if ran.changed:
             return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
         hint, symptom = right_so_far(told, self.trials)
@@ -295,8 +297,11 @@ class Exercise:
 
     def shown_by_sign(self, wrong):
         """Return the name of the first sign that a wrong answer shows, or None."""
-        signs = ((name, one) for one in wrong for name in self.signs)
-        return next((name for name, one in signs if tried(self.signs[name], one.inputs, one.answer)), None)
+        return next((name for one in wrong for name in self.signs if self.shows_sign(name, one)), None)
+
+    def shows_sign(self, name, one):
+        """Say whether a wrong answer shows the sign of a mistake."""
+        return name in self.signs and one.answer and tried(self.signs[name], one.inputs, one.answer)
 
     def two_at_once(self, read, foresee):
         """Return "one + other" if only one pair of mistakes explains every answer: of the first edits, or None."""

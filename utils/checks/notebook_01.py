@@ -1,7 +1,7 @@
 """The exercises of notebook 01: the most frequent pair, padding, two sentences."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise  # noqa: F401  # the first for an edit
 
 import torch
 
@@ -30,6 +30,7 @@ TEXTS = [  # two blanks between words, one between pieces; in each, one pair is 
     "c b a a a a a a  a a a  b a  b a",  # ahead also where pairs may not overlap, but not by words
     "t s  re s t  e s t  t e s  e s  re s",  # "re s" holds the letters "e s"
     "o n e  n o n  o n  tw in  tw in  tw in  tw in  t win",  # one word four times, one pair in three words
+    "a x b  a y b  a z b  c d  c d",  # a and b are no neighbours
     "u t  s e s  e  s  e  s  e  t o  t o  t o t",  # across the words, another pair is ahead
 ]
 

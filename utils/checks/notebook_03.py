@@ -117,7 +117,10 @@ def masked_trials():
     query, key, value = far_trial()
     key[:, :3, 0] = -125
     broken = three[0].clone()
-    broken[0, 2, 1] = math.inf  # a query that came in broken: its output is nan, and has to stay so
+    broken[0, 2, 1], broken[1, 0, 0] = (
+        math.inf,
+        math.nan,
+    )  # broken queries: their output is nan, and has to stay so
     return [
         *plain_trials(),
         (*three, some),

@@ -99,6 +99,10 @@ def four_layers(module, hidden_size, num_heads):
         if weights[0].shape[1] == hidden_size // num_heads:
             seen = f"Your layer `{name}` takes {weights[0].shape[1]} numbers; a token has {hidden_size}."
             raise Unreadable(seen, "heads_get_slices")
+        if len(modules) > 1 and len(weights[0]) == hidden_size:
+            raise Unreadable(
+                f"The layer `{name}` of each head makes {hidden_size} numbers.", "heads_too_wide"
+            )
         if len(modules) == 1 and len(weights[0]) == hidden_size // num_heads:
             seen = f"Your layer `{name}` makes {len(weights[0])} numbers, which is enough for one head."
             raise Unreadable(seen, "heads_share_weights")

@@ -90,7 +90,8 @@ def longest_text(free_bytes, token_bytes, full_layers, window_layers, window):
 check_longest_text = Exercise(
     longest_text,
     lambda: [
-        (50_001, 13, 2, 3, 100),
+        (50_001, 13, 2, 3, 101),
+        (4_990, 7, 3, 5, 100),  # room for the windows alone
         (10_000, 7, 3, 5, 400),  # no window is full
         (9_000, 3, 0, 4, 500),  # every text fits
         (5_000, 3, 0, 4, 500),

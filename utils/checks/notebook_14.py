@@ -21,6 +21,7 @@ def prompt_trials():
     for start, (prompts, seq) in enumerate([(4, 5), (3, 3), (6, 4)]):
         ids = torch.arange(prompts * seq).view(prompts, seq) * 7 % 12
         right, wrong = torch.arange(prompts) * 5 % 12, (torch.arange(prompts) * 3 + 1) % 12
+        right, wrong = (wrong, right) if start == 1 else (right, wrong)  # of another sign
         norm = nn.RMSNorm(6, eps=0.1).requires_grad_(False)
         norm.weight.copy_(made_numbers(6, start=start))
         trials.append((2 * made_numbers(12, 6, start=start), norm, ids, right, wrong))

@@ -33,7 +33,7 @@ TOO_LONG = """Your code was still running after {:g} seconds of computing and wa
 Does one of its loops never end? If none does, it is too slow: what is the same in each step of a loop \
 can be computed once, in front of it."""
 TOO_LARGE = """Your code had taken {:g} GiB of memory and was stopped. \
-Does a list grow in a loop that never ends?"""
+Does a list grow in a loop that never ends, or does one call make a very large tensor?"""
 
 
 class Ran(NamedTuple):
@@ -177,7 +177,7 @@ def what_changed(now, before):
     if isinstance(before, torch.Tensor):
         if now.shape != before.shape or now.dtype != before.dtype:
             return f"an input of the shape {tuple(before.shape)} has now the shape {tuple(now.shape)}."
-        if not torch.equal(now, before):
+        if ((now != before) & ~(now.isnan() & before.isnan())).any():
             place, after, old = first_difference(now, before)
             return f"an input was {old} at {place} and is now {after}."
     elif isinstance(before, list | tuple):
