@@ -185,8 +185,7 @@ class Small(Exercise):
 
 
 def number(value):
-    answer = value * 2 + 1
-    return answer
+    return value * 2 + 1
 
 
 @pytest.mark.parametrize(

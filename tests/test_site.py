@@ -192,6 +192,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page.goto(f"{site.address}/notebooks/06_head_view.html")
     opening = page.wait_for_selector("iframe").content_frame()
     view_shows(opening, bert, TEXT, 3, 1, 11)  # as the page opens: "it"
+    assert re.search(r"\D+".join(re.findall(r"\d+", page.inner_text(".reply"))), opening.inner_text("#tasks"))
     before = attentions.diagonal(-1, 2, 3).mean(-1).flatten()
     opening.click("#tasks button >> nth=0")  # finds the head that looks most at the word before
     chosen, alike = opening.eval_on_selector_all("#grid .all button", MARKED)

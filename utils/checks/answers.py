@@ -96,6 +96,11 @@ def alone(name):
     return lambda raw: {name: read_tensor(raw, name)}
 
 
+def scalar(name):
+    """Return a reader of one number, plain or in a tensor."""
+    return lambda raw: {name: read_tensor(raw, name, lists=True).squeeze()}
+
+
 def parts_of(*names):
     """Return a reader of several tensors: a tuple or list in this order, or a dict with these names."""
 

@@ -47,7 +47,7 @@ class ModuleExercise(Exercise):
 
         def answer(made, arguments, *inputs):
             module = made(*arguments).eval()
-            module.load_state_dict(states[arguments], strict=False)
+            self.fill(module, states[arguments])
             return self.answer_of(module, inputs)
 
         def foresee(made, edit, place):
@@ -56,6 +56,10 @@ class ModuleExercise(Exercise):
             return self._known[edit, place]
 
         return run, foresee
+
+    def fill(self, module, state):
+        """Put a learner's weights into a solution or an edited one."""
+        module.load_state_dict(state, strict=False)
 
     def shows(self, edit):
         """Say whether an edit of a group finds what it changes in this solution."""

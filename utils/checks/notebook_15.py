@@ -2,7 +2,7 @@
 
 import torch
 
-from .answers import alone, read_tensor
+from .answers import alone, scalar
 from .exercise import Exercise
 from .shared import made_numbers
 
@@ -23,9 +23,7 @@ def effect_trials():
     return [(effect, torch.tensor(controls)) for effect, controls in found]
 
 
-check_as_extreme = Exercise(
-    as_extreme, effect_trials, lambda raw: {"share": read_tensor(raw, "share", lists=True).squeeze()}
-)
+check_as_extreme = Exercise(as_extreme, effect_trials, scalar("share"))
 
 
 def moved_without(attn_weights, sent):
@@ -61,6 +59,4 @@ def order_trials():
     return [tuple(map(torch.tensor, pair)) for pair in found]
 
 
-check_same_order = Exercise(
-    same_order, order_trials, lambda raw: {"share": read_tensor(raw, "share", lists=True).squeeze()}
-)
+check_same_order = Exercise(same_order, order_trials, scalar("share"))
