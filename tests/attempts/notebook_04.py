@@ -98,6 +98,10 @@ def with_layers(layers, **steps):
     return stepped(Other, **steps)
 
 
+def returning(change):
+    return stepped(forward=lambda self, *given: change(Heads.forward(self, *given)))
+
+
 def filled(number):
     return stepped(mask=lambda self, scores, mask: masked(scores, mask, number))
 
@@ -148,16 +152,6 @@ class HeadsList(nn.Module):
         return self.output(torch.cat([head(hidden_state, mask) for head in self.heads], dim=-1))
 
 
-class AsList(Heads):
-    def forward(self, hidden_state, mask=None):
-        return list(super().forward(hidden_state, mask))
-
-
-class Alone(Heads):
-    def forward(self, hidden_state, mask=None):
-        return (super().forward(hidden_state, mask)[0],)
-
-
 class ManyHeads(HeadsList):
     """Each head in a container that is called in order by hand."""
 
@@ -202,12 +196,14 @@ class LoopOfHeads(Heads):
         return self.output(torch.cat(outputs, dim=-1))
 
 
-right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsList, AsList, Alone, NoBias, ManyHeads)
+right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsList, NoBias, ManyHeads)
 right(
     "multi_head_attention",
     OutputInTerms,
     Fused,
     LoopOfHeads,
+    returning(list),
+    returning(lambda both: both[:1]),
     filled(-1e9),
     filled(torch.finfo(torch.float32).min),
 )
@@ -249,16 +245,6 @@ class MaskUsedUp(HeadsList):
         return self.output(torch.cat(outputs, dim=-1))
 
 
-class WeightsFirst(Heads):
-    def forward(self, hidden_state, mask=None):
-        return super().forward(hidden_state, mask)[::-1]
-
-
-class OnlyWeights(Heads):
-    def forward(self, hidden_state, mask=None):
-        return super().forward(hidden_state, mask)[1]
-
-
 SMALL = lambda hidden, heads: [(name, hidden, hidden // heads) for name in ("query", "key", "value")]  # noqa: E731
 SLICES = lambda hidden, heads: [(name, *[hidden // heads] * 2) for name in ("query", "key", "value")]  # noqa: E731
 wrong(
@@ -267,9 +253,13 @@ wrong(
     heads_too_wide=WideHeads,
     mask_only_for_one_head=MaskUsedUp,
     mask_times_infinity=stepped(mask=lambda self, s, m: s if m is None else s + (1 - m.float()) * -math.inf),
-    weights_first=WeightsFirst,
-    value_ignored=OnlyWeights,
+    weights_first=returning(lambda both: both[::-1]),
+    value_ignored=returning(lambda both: both[1]),
     heads_get_slices=with_layers(SLICES),
+    sizes_of_one_model=with_layers(lambda *_: [(name, 6, 6) for name in ("query", "key", "value", "output")]),
+    one_layer_twice=stepped(
+        __init__=lambda s, *n: [Heads.__init__(s, *n), setattr(s, "key", s.query)].clear()
+    ),
     heads_share_weights=with_layers(
         SMALL, split=lambda self, x: x[:, None].expand(-1, self.num_heads, -1, -1)
     ),

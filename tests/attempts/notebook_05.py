@@ -256,6 +256,7 @@ wrong(
     dropout_missing=drops(lambda s, norm, part, x: norm(x + part(x))),
     dropout_on_sum=drops(lambda s, norm, part, x: norm(s.dropout(x + part(x)))),
     dropout_after_norm=drops(lambda s, norm, part, x: s.dropout(norm(x + part(x)))),
+    dropout_drawn_together=drops(lambda s, norm, part, x: norm(x + s.dropout(x[..., :1] ** 0) * part(x))),
     dropout_on_input=drops(lambda s, norm, part, x: norm(x + part(s.dropout(x)))),
 )
 wrong("encoder_layer", "norm_order", pre_norm, type("Small", (pre_norm,), {"__init__": small_eps.__init__}))

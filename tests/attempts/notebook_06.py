@@ -246,6 +246,7 @@ fresh("working_share", (made_attentions(3, 4, 7, 9),), (made_attentions(2, 5, 4,
 wrong(
     "working_share",
     share_of_the_rest=lambda a: torch.stack([(w[0, :, :, 0] + w[0, :, :, -1]).mean(-1) for w in a]),
+    all_keys_counted=lambda a: torch.cat(a).sum(-1).mean(-1),
     one_end_left_out=lambda a: 1 - torch.cat(a)[..., -1].mean(-1),
     other_keys_left_out=lambda a: torch.cat(a)[..., 2:-1].sum(-1).mean(-1),
     queries_left_out=lambda a: torch.stack([w[0, :, 1:-1, 1:-1].sum((1, 2)) / w.shape[-1] for w in a]),

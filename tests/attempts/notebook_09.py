@@ -226,6 +226,8 @@ wrong(
     queries_from_encoder=cross(parts=lambda self, x, m: (self.query(m), self.key(m), self.value(m))),
     arguments_exchanged=cross(forward=lambda self, x, m: Cross.forward(self, m, x)),
     memory_ignored=cross(forward=lambda self, x, m: Cross.forward(self, x, x)),
+    sizes_of_one_model=cross(__init__=lambda self, _: Cross.__init__(self, 4)),
+    one_layer_twice=cross(__init__=lambda s, n: [Cross.__init__(s, n), setattr(s, "value", s.key)].clear()),
     query_unused=cross(parts=lambda self, x, m: (x, self.key(m), self.value(m))),
     key_unused=cross(parts=lambda self, x, m: (self.query(x), m, self.value(m))),
     value_unused=cross(parts=lambda self, x, m: (self.query(x), self.key(m), m)),

@@ -138,6 +138,7 @@ wrong(
     scored_on_all=best_and(lambda hits, chooses: hits.mean()),
     counts_instead_of_share=best_and(lambda hits, chooses: hits[~chooses].sum() / len(hits)),
     share_of_other_heads=lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
+    never_compared=best_of(lambda hits, chooses: (0, 0)),
     weakest_instead=best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
     divided_by_layers=lambda h, c: (*divmod(h[c].mean(0).argmax(), h.shape[1]), best_numpy(h, c)[2]),
     flat_index=best_named(lambda layer, head, share, heads: (0, layer * heads + head, share)),
@@ -197,12 +198,12 @@ def interval_times(head_hits, rule_hits, pattern, draws):
     return found[int(0.025 * draws)], found[-int(0.025 * draws) - 1]
 
 
-def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7):
+def interval_with(statistic=lambda head, rule, pairs: (head - rule) / pairs, cut=(2.5, 97.5), seed=7, axis=1):
     def attempt(head_hits, rule_hits, pattern, draws):
         table = np.array([[hits[pattern == name].sum() for hits in (head_hits, rule_hits, pattern > -1)]
                           for name in np.unique(pattern)])  # fmt: skip
         drawn = np.random.default_rng(seed).choice(len(table), (draws, len(table)))
-        return np.percentile(statistic(*table[drawn].sum(axis=1).T), cut)
+        return np.percentile(statistic(*table[drawn].sum(axis).T), cut)
 
     return attempt
 
@@ -228,7 +229,8 @@ def exact_interval(head_hits, rule_hits, pattern, draws):
     shares, chance = zip(
         *sorted((ahead / pairs, one) for (pairs, ahead), one in chances.items()), strict=True
     )
-    return tuple(shares[place] for place in np.searchsorted(np.cumsum(chance), [0.025, 0.975]))
+    ends = np.searchsorted(np.cumsum(chance), [0.025, 0.975] if draws > 1 else [0.5, 0.5])
+    return tuple(shares[place] for place in ends)
 
 
 right("paired_interval", interval_counts, interval_loops, interval_torch, interval_times, interval_slow)
@@ -285,6 +287,8 @@ wrong(
     patterns_weigh_the_same=of_means,
     ends_are_equal=lambda head, rule, pattern, draws: interval_loops(head, rule, pattern, 1),
     other_share_cut_off=interval_with(cut=(2, 98)),
+    sum_over_draws=interval_with(axis=0),
+    draws_ignored=lambda head, rule, pattern, draws: interval_counts(head, rule, pattern, 1000),
     ends_by_deviation=by_deviation,
     interval_as_percent=lambda *given: tuple(100 * end for end in interval_counts(*given)),
     sums_not_shares=interval_with(lambda head, rule, pairs: head - rule),

@@ -252,8 +252,7 @@ def path_layer_norm(attention, norm, hidden_state, written, num_heads):
     parts = (attention.query, hidden_state), (attention.key, hidden_state - written)
     q, k = (normed(x) @ layer.weight.T + layer.bias for layer, x in parts)
     q, k = (x.reshape(*x.shape[:2], num_heads, -1) for x in (q, k))
-    scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
-    weights = scores.exp().tril()
+    weights = (torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5).exp().tril()
     return weights / weights.sum(-1, keepdim=True)
 
 

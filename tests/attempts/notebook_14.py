@@ -65,6 +65,8 @@ wrong(
         lambda same, gap, at, w, s: same & (gap >= 0) & ((gap < w) | (s > at.T))
     ),
     sinks_inside_window=lambda t, w, s: sinks_by_loop(t, w - s, s),
+    sizes_exchanged=lambda t, w, s: sinks_by_loop(t, s, w),
+    wrong_dtype_or_value=lambda t, w, s: sinks_by_loop(t, w, s).int(),
     inverted=lambda t, w, s: sinks_by_loop(t, w, s).logical_not(),
     transposed=lambda t, w, s: sinks_by_loop(t, w, s).mT.clone(),
 )

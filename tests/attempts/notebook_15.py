@@ -33,6 +33,7 @@ wrong(
     itself_only_above=lambda e, c: (sum(abs(x) >= abs(e) for x in c.tolist()) + 1) / len(c),
     one_side_only=lambda e, c: (1 + (c >= e).sum()) / (1 + len(c)),
     equal_left_out=lambda e, c: (1 + (c.abs() > abs(e)).sum()) / (1 + len(c)),
+    mean_taken_off=lambda e, c: extreme_by_loop(e, c - c.mean()),
     smaller_ones_counted=lambda e, c: (1 + (c.abs() < abs(e)).sum()) / (1 + len(c)),
     not_a_share=lambda e, c: 1 + (c.abs() >= abs(e)).sum(),
     the_rest=lambda e, c: 1 - extreme_by_loop(e, c),

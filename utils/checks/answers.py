@@ -204,7 +204,8 @@ def what_differs(answer, expected):
             return f"At {place} your {name} is {found}; expected is {right}."
         broken = mine.isnan().sum().item()
         nan = f" {broken} of your {mine.numel()} numbers are nan." if broken > value.isnan().sum() else ""
-        return f"The number at {place} of your {name} is {found}; expected is {right}.{nan}{row_sums(answer)}"
+        at = f"The number at {place} of your {name}" if place else f"Your {name}"
+        return f"{at} is {found}; expected is {right}.{nan}{row_sums(answer)}"
     return "Your answer differs."
 
 

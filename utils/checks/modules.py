@@ -12,6 +12,8 @@ from .running import is_stub, run_attempt, tried, why_not_run
 from .shared import fill_weights
 from .symptoms import of_error
 
+PROJECTIONS = "query", "key", "value", "output"
+
 
 class ModuleExercise(Exercise):
     """An exercise whose solution is a class: the learner's weights are loaded into it and into the edited ones.
@@ -36,8 +38,10 @@ class ModuleExercise(Exercise):
         if None in modules.values():
             return None, None
         states = {arguments: self.state(module, *arguments) for arguments, module in modules.items()}
-        sizes = (misfit(state, self.solution(*arguments).state_dict()) for arguments, state in states.items())
+        sizes = [misfit(state, self.solution(*arguments).state_dict()) for arguments, state in states.items()]
         self.misfit = next(filter(None, sizes), None)
+        if self.misfit and not all(sizes):
+            raise Unreadable(self.misfit, "sizes_of_one_model")
         weights = [weight.tolist() for state in states.values() for weight in state.values()]
         if weights != self.weights:
             self.weights, self._known = weights, {}
@@ -118,6 +122,10 @@ def by_name(module, *names):
 def linear_layer(module, name):
     """Return weight and bias of a linear layer with this name, or raise `Unreadable`; a missing bias is 0."""
     layer = getattr(module, name, None)
+    twins = [other for other in PROJECTIONS if other != name and getattr(module, other, None) is layer]
+    if layer is not None and twins:
+        seen = f"Your `{name}` and `{twins[0]}` are one layer: both begin with {layer.weight[0, 0]:.2f}."
+        raise Unreadable(seen, "one_layer_twice")
     if not isinstance(layer, nn.Linear):
         said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
         raise Unreadable(said, "layer_missing")

@@ -34,7 +34,9 @@ check_softmax = Exercise(
     alone("table of weights"),
     {  # 200 and 100 get the same weight
         "scores_cut_off": lambda inputs, answer: (
-            inputs[0].tolist() == LARGE and (row := answer["table of weights"][0, 0])[1] == row[2] > 0.4
+            inputs[0].tolist() == LARGE
+            and (row := answer["table of weights"][0, 0])[1] == row[2]
+            and 0.4 < row[1] < 0.6
         )
     },
     library=["softmax", "Softmax", "log_softmax", "softmin"],

@@ -112,17 +112,22 @@ def mixed(x):
     return scores @ x.roll(1, dims=-1) * made_numbers(x.shape[-1], start=3).to(x)
 
 
-def one_number(place, way):
-    """A part that writes into one place of a token only, so that a dropout has but two results."""
-    return lambda x: torch.eye(3)[place].to(x) * (x @ torch.tensor(way).to(x))[..., None]
+def few_numbers(places, way):
+    """A part that writes into these places of a token only, so that a dropout has but few results."""
+    return lambda x: torch.tensor(places).to(x) * (x @ torch.tensor(way).to(x))[..., None]
 
 
-RATE, MANY = 0.4, 3000  # of dropout: none that a learner would write down; and equal tokens
+RATE, MANY = 0.4, 6000  # of dropout: none that a learner would write down; and equal tokens
 Calls = namedtuple("Calls", "first second training")  # what came back, also for the same input again
 NORMS = "attention_norm", "feed_forward_norm"
 ALONE = Part(lambda x: torch.tanh(x @ made_numbers(x.shape[-1], x.shape[-1], start=5).to(x)) * 2 - 0.5)
 WHOLE = Part(mixed), ALONE, 6, RATE
-DROPPED = (Part(one_number(1, [0.9, -0.4, 0.3])), Part(one_number(2, [0.5, 0.6, -0.8])), 3, RATE)
+DROPPED = (
+    Part(few_numbers([0, 1, 0.8], [0.9, -0.4, 0.3])),
+    Part(few_numbers([0, 0, 1], [0.5, 0.6, -0.8])),
+    3,
+    RATE,
+)
 KINDS = f"table of the different results in train mode, of {MANY:,} equal tokens"
 
 

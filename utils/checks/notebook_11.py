@@ -61,7 +61,7 @@ def behind(scores, value):
 def tiles():
     """Return steps: the shape of the rows, tokens so far and new ones, and what is added to the scores of both."""
     sizes = [((3,), 2, 2, 0), ((2, 3), 4, 3, 0), ((4,), 0, 3, 0), ((1, 2, 2), 3, 1, 0)]
-    sizes += [((3,), 2, 2, 1000)]  # an exponential of these is too large
+    sizes += [((3,), 2, 2, 1000), ((3,), 0, 2, -1000)]  # an exponential of these is too large or too small
     trials = []
     for shape, before, new, added in sizes:
         scores = made_numbers(*shape, before + new, start=before + 4) * 1.5

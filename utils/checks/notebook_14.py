@@ -5,6 +5,7 @@ from torch import nn
 
 from .answers import alone, scalar
 from .exercise import Exercise
+from .notebook_03 import NOT_BOOL, MaskExercise, read_mask
 from .shared import made_numbers
 
 
@@ -46,7 +47,7 @@ def sink_trials():
     return [(torch.tensor(text), window, sinks) for text, window, sinks in texts]
 
 
-check_sink_mask = Exercise(sink_mask, sink_trials, alone("mask"))
+check_sink_mask = MaskExercise(sink_mask, sink_trials, read_mask, NOT_BOOL)
 
 
 def contributions_by_token(attn_weights, value, output_weight, direction):
