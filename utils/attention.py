@@ -40,7 +40,7 @@ def attention_scores(query, key):
 
     Shapes: query (..., query, head_dim), key (..., key, head_dim); the scores are (..., query, key).
     """
-    # Scaling the query costs less than scaling the scores, and keeps them within float16's range.
+    # Scaling the query keeps the scores within float16's range, and costs less for long texts.
     query = query / math.sqrt(query.shape[-1])
     return query @ key.transpose(-2, -1)  # (..., query, key)
 
@@ -288,7 +288,7 @@ class LayerAttention(MultiHeadAttention):
 
 
 def fused_attention(query, key, value, mask=None, bias=None, dropout=0.0):
-    """Return the output of attention, (batch, heads, query, head_dim), without ever storing its weights.
+    """Return the output of attention, (batch, heads, query, head_dim), and no weights.
 
     The mask is bool or 0/1, and 1 means: may be attended to. The bias, (heads, query, key), is added to the
     scores. `F.scaled_dot_product_attention` works tile by tile: Dao et al. 2022.

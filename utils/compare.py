@@ -103,7 +103,7 @@ def compare_with_bert(encoder, model, inputs, tolerance=None):
 
     `inputs` is what the tokenizer returns, with `return_tensors="pt"`. The tolerance is an absolute one: 1e-5
     in float32 and 1e-10 in float64. Compare in float64 (`dtype=torch.float64` at loading): a small mistake,
-    such as an epsilon of 1e-5 for 1e-12, makes less than 1e-4, not far from what rounding does to float32. By
+    such as an epsilon of 1e-5 for 1e-12, makes about 1e-4, not far from what rounding does to float32. By
     hand against a model loaded with sdpa, float32 is too coarse; such a model returns no attention weights,
     either, and these are left out of the table.
 

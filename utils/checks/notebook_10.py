@@ -6,7 +6,7 @@ import time
 import numpy as np
 import torch
 
-from .answers import LAYER_HEAD, Unreadable, agrees, close, kind_of, read_tensor, unlike, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, agrees, kind_of, read_tensor, unlike, whole_numbers
 from .exercise import Exercise
 from .running import tried
 from .shared import made_numbers
@@ -113,25 +113,25 @@ def read_interval(result):
         said = f"Two numbers are expected, low and high. You returned {len(numbers)}."
         raise Unreadable(said, "other_number_of_parts")
     if draws == 1:  # whatever was drawn, both ends are this one share
-        return {"width of the interval": (numbers[1] - numbers[0]).nan_to_num(0.0)}
+        return {"width of the interval": numbers[1] - numbers[0]}
     return {"interval": numbers, "draws": draws}
 
 
 class IntervalExercise(Exercise):
     def call(self, function, *trial):
-        """Draw few times, and then often, if that is asked for and the function is quick."""
+        """Draw few times; then once, or often, if that is asked for and the function is quick."""
         *given, draws = trial
-        if draws == 1:  # who cannot draw once is not refused for that
-            found = tried(function, *trial)
-            return (0.0, 0.0) if found is None else found, 1
         start, found = time.thread_time(), function(*given, DRAWS)
+        if draws == 1:
+            found = tried(function, *trial)  # who cannot draw once is not refused for that
+            return (0.0, 0.0) if found is None else found, 1
         often = draws > DRAWS and time.thread_time() - start < QUICK
         return (function(*given, draws), draws) if often else (found, DRAWS)
 
     def close(self, inputs, mine, expected):
         """Say whether the ends are right, and how far they are apart."""
         if "draws" not in mine:
-            return agrees(mine, expected)
+            return agrees(mine, expected) or bool(mine["width of the interval"].isnan())
         (low, high), (least, most) = mine["interval"], expected["interval"]
         off = torch.stack([low - least, high - most, high - low - most + least]).abs()
         return bool((off < (NEAR[mine["draws"]] if inputs[3] > DRAWS else 1e-4)).all())
@@ -139,8 +139,9 @@ class IntervalExercise(Exercise):
     def nearest(self, read, foresee):
         """Return the name of the mistake whose intervals are nearest, if no other is nearly as near."""
         read = [one for one in read if one.answer]
-        if all(close(*one.answer["interval"]) for one in read if one.inputs[3] > 1):
-            return "ends_are_equal"
+        ends = [one.answer["interval"].tolist() for one in read if one.inputs[3] > 1]
+        if all(math.isclose(low, high, abs_tol=2e-5) for low, high in ends):
+            return "ends_are_equal" if ends else None
         far = {}
         for name, edit, _ in self.mutants:
             off = [self.far_off(one, edit, foresee) for one in read]
