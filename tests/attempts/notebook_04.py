@@ -226,9 +226,7 @@ peer("multi_head_attention", framework)
 class PlainList(HeadsList):
     def __init__(self, hidden_size, num_heads):
         super().__init__(hidden_size, num_heads)
-        heads = list(self.heads)
-        del self.heads
-        self.heads = heads
+        self.heads = list(self._modules.pop("heads"))
 
 
 class WideHeads(HeadsList):

@@ -138,6 +138,7 @@ wrong(
     scored_on_all=best_and(lambda hits, chooses: hits.mean()),
     counts_instead_of_share=best_and(lambda hits, chooses: hits[~chooses].sum() / len(hits)),
     share_of_other_heads=lambda hits, chooses: (*best_numpy(hits, chooses)[:2], hits[~chooses].mean()),
+    part_of_table=best_by(lambda t: divmod(t[:, :-1].argmax(), t.shape[1] - 1)),
     never_compared=best_of(lambda hits, chooses: (0, 0)),
     weakest_instead=best_by(lambda table: divmod((-table).argmax(), table.shape[1])),
     divided_by_layers=lambda h, c: (*divmod(h[c].mean(0).argmax(), h.shape[1]), best_numpy(h, c)[2]),

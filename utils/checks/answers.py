@@ -6,6 +6,7 @@ came back, or raises `Unreadable`.
 
 import inspect
 import math
+from numbers import Real
 
 import numpy as np
 import torch
@@ -51,15 +52,16 @@ def read_tensor(value, what="result", lists=False):
         return value.detach().to_dense().to("cpu", torch.float64)
     if isinstance(value, torch.Tensor):
         raise Unreadable(f"Your {what} is {kind_of(value)}. Real numbers are expected.", "not_numbers")
-    if lists and isinstance(value, np.ndarray | np.generic | int | float | list | tuple):
+    if lists and isinstance(value, np.ndarray | np.generic | Real | list | tuple):
         try:
             if isinstance(value, list | tuple) and any(isinstance(part, torch.Tensor) for part in value):
                 return torch.stack([read_tensor(part, what, lists) for part in value])
-            return torch.as_tensor(np.asarray(value, dtype=np.float64))
+            if np.asarray(value).dtype.kind not in "US":  # texts are no numbers
+                return torch.as_tensor(np.asarray(value, dtype=np.float64))
         except (ValueError, TypeError, RuntimeError):
             pass
     if isinstance(value, tuple) and value:
-        said = f"You returned {several(value)}. Return one tensor, the {what}, alone."
+        said = f"You returned {several(value)}. Return one tensor, the {what}: one of them, or all in one by torch.stack."
         raise Unreadable(said, "too_much_returned")
     expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
     if isinstance(value, np.ndarray):
@@ -193,7 +195,7 @@ def what_differs(answer, expected):
         if name == LAYER_HEAD:
             found = [int(n) if n == round(n) else round(n, 2) for n in mine.flatten().tolist()]
             if mine.shape != value.shape:
-                found = found[0] if len(found) == 1 else found
+                found = found[0] if len(found) == 1 else mine.int().tolist() or "0 heads"
                 return f"Your answer is {found}; two numbers are expected, the layer and the head."
             right = tuple(int(n) for n in value)
             return f"Your answer is {tuple(found)}, the right one is {right} (counted from 0)."

@@ -193,7 +193,7 @@ class Exercise:
             return refused(self.name, tried_on(one.inputs) + one.seen, name)
         if ran.changed:
             return refused(self.name, f"After your code ran, {ran.changed}", "changes_its_input")
-        hint, symptom = right_so_far(told, self.trials)
+        hint, symptom = right_so_far([one for one in told if not ran.error or not one.seen], self.trials)
         seen_name = next((one.name for one in wrong if one.name), None)
         if ran.error or (ran.stopped and not wrong):
             said = tried_on(self.trials[ran.failed] if ran.error else ()) + why_not_run(ran)

@@ -52,6 +52,7 @@ def right_so_far(told, trials):
         more, other, _ = found[0]
         facts, clue = facts + more, clue or other
         name = name or shared(found)
+        name = None if right and name == "one_number_everywhere" else name
     return " ".join(filter(None, [f"Right so far: {', '.join(facts)}." if facts else "", clue])), name
 
 
@@ -72,11 +73,11 @@ def near(answer, expected):
         if mine is None or type(mine) is not type(value):
             continue
         if agrees({name: mine}, {name: value}):
-            facts += [f"the {name}"] if isinstance(value, torch.Tensor) else []
+            facts += [f"the {name}"] if isinstance(value, torch.Tensor) and mine.shape == value.shape else []
         elif found is None:
             found = alike(mine, value, name)
     more, clue, symptom = found or ([], "", None)
-    if not clue and facts == ["the weights"]:
+    if not clue and not symptom and facts == ["the weights"]:
         clue, symptom = "Look at what the weights are applied to.", "weights_right_output_wrong"
     return facts + more, clue, symptom
 

@@ -31,6 +31,8 @@ TEXTS = [  # two blanks between words, one between pieces; in each, one pair is 
     "t s  re s t  e s t  t e s  e s  re s",  # "re s" holds the letters "e s"
     "o n e  n o n  o n  tw in  tw in  tw in  tw in  t win",  # one word four times, one pair in three words
     "a x b  a y b  a z b  c d  c d",  # a and b are no neighbours
+    "a x a b  a b",  # a also stands before another piece
+    "c d  c d  c d  a a b  a a b  a b  a b",  # a pair of equal pieces overlaps the best one
     "u t  s e s  e  s  e  s  e  t o  t o  t o t",  # across the words, another pair is ahead
 ]
 

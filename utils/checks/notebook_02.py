@@ -21,11 +21,13 @@ def softmax(attn_scores):
 LARGE = [[[0.0, 200.0, 100.0], [1.0, 2.0, 3.0]]]
 SMALL = [[[-1000.0, -1000.0, -999.0], [0.0, 1.0, -1.0], [-1000.0, -1.0, 0.0], [900.0, 900.0, 899.0]]]
 
+UNEQUAL = [[[0.0, 1.0, 2.0]], [[200.0, 199.0, 198.0]]]  # one text has far larger scores
+
 
 def softmax_trials():
     # In the third a sum without keepdim runs, and divides by the sums of other rows.
     shapes = [made_numbers(2, 4, 3), made_numbers(3, 2, 5, start=4), made_numbers(3, 3, 3, start=2)]
-    return [(scores,) for scores in (*shapes, torch.tensor(LARGE), torch.tensor(SMALL))]
+    return [(scores,) for scores in (*shapes, *map(torch.tensor, (LARGE, SMALL, UNEQUAL)))]
 
 
 check_softmax = Exercise(

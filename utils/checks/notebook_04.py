@@ -89,7 +89,7 @@ def read_attention(raw):
 def four_layers(module, hidden_size, num_heads):
     """Return the weights of a learner's module by the solution's names, also if its heads stand in a list."""
     heads = getattr(module, "heads", None)
-    if isinstance(heads, list | tuple):
+    if isinstance(heads, list | tuple | dict):
         seen = f"Your `heads` is a {type(heads).__name__} of {len(heads)}, and PyTorch sees none of their weights."
         raise Unreadable(seen, "heads_in_plain_list")
     state = {}

@@ -20,7 +20,7 @@ def separator_share(attentions, tokens):
 
 
 SEPARATED = [
-    "[CLS] leaves fall [SEP] autumn . leaves [SEP]",
+    "[CLS] leaves [ [SEP] autumn . leaves [SEP]",
     "[CLS] [MASK] sep [SEP] or [SEP] . [MASK] [SEP]",
     "[CLS] sep ##s and cls [SEP]",
 ]

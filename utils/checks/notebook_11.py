@@ -97,6 +97,7 @@ check_longest_text = Exercise(
         (5_000, 3, 0, 4, 500),
         (6_000, 3, 0, 4, 500),  # the full windows take all bytes
         (5_003, 6, 4, 0, 50),
+        (720, 3, 2, 4, 20),  # 80 tokens fill it exactly
         (1_063, 7, 2, 3, 30),  # one byte too few for one more token behind the full windows
         (10, 4, 2, 2, 6),  # no token fits
         (2**30, 4096, 8, 24, 4096),

@@ -34,7 +34,9 @@ def induction_trials():
         layers, heads, seq = 2 + start % 2, 3 - start % 2, len(ids)
         scores = made_numbers(layers, heads, seq, seq, start=start)
         hidden = ~torch.ones(seq, seq, dtype=torch.bool).tril()
-        trials.append((scores.masked_fill(hidden, -math.inf).softmax(dim=-1), torch.tensor(ids)))
+        scores = scores.masked_fill(hidden, -math.inf)
+        scores[0, 0, ids.index(ids[0], 1), 1:] = -math.inf  # of what it may copy, this query gets nothing
+        trials.append((scores.softmax(dim=-1), torch.tensor(ids)))
     return trials
 
 
@@ -60,6 +62,13 @@ class Attention(MultiHeadAttention):
     def forward(self, hidden_state):
         seen = torch.ones(hidden_state.shape[1], hidden_state.shape[1], dtype=torch.bool).tril()
         return super().forward(hidden_state, seen)[0]
+
+
+class Uncalled(Attention):
+    """Attention of which the layers alone may be used."""
+
+    def forward(self, *given):
+        raise RuntimeError("Do not call the attention: make the weights from its layers `query` and `key`.")
 
 
 class Attentions(nn.Module):
@@ -105,7 +114,9 @@ class WithoutHead(Exercise):
         with torch.no_grad():  # a hook that is left behind shows here
             seen["output of the model after the call"] = model(state).double()
         same = all(part is before.get(name) for name, part in after.items())
-        return output, runs, seen | {"the parameters after the call": ("new", "the same")[same] + " objects"}
+        kept = ("new", "the same")[same] + " objects"
+        kept += ", frozen" * (not all(part.requires_grad for part in after.values()))
+        return output, runs, seen | {"the parameters after the call": kept}
 
     def shown(self, sizes, heads, fails):
         return None, heads, sizes[2], None
@@ -148,7 +159,7 @@ def path_cut_trials():
     trials = []
     for start, (batch, seq, num_heads, head_dim) in enumerate([(2, 5, 2, 3), (1, 4, 3, 2), (2, 3, 4, 4)]):
         shape = batch, seq, num_heads * head_dim
-        attention = fill_weights(Attention(shape[-1], num_heads)).requires_grad_(False)
+        attention = fill_weights(Uncalled(shape[-1], num_heads)).requires_grad_(False)
         norm = nn.LayerNorm(shape[-1], eps=0.1).requires_grad_(False)
         norm.weight.copy_(made_numbers(shape[-1], start=9))
         norm.bias.copy_(made_numbers(shape[-1], start=6))

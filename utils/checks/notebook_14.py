@@ -43,7 +43,7 @@ def sink_mask(text, window, sinks):
 
 
 def sink_trials():
-    texts = [([0] * 4 + [1] * 5, 2, 1), ([0] * 8, 3, 2), ([0] * 3 + [1] * 6 + [2] * 2, 1, 2), ([0] * 5, 9, 1)]
+    texts = [([0] * 4 + [1] * 5, 2, 1), ([0] * 8, 5, 2), ([0] * 3 + [1] * 6 + [2] * 2, 1, 2), ([0] * 5, 9, 1)]
     return [(torch.tensor(text), window, sinks) for text, window, sinks in texts]
 
 

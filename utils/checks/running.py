@@ -184,6 +184,8 @@ def what_changed(now, before):
         if len(now) != len(before):
             return f"an input had {len(before)} entries and has now {len(now)}."
         return next(filter(None, map(what_changed, now, before)), None)
+    elif isinstance(before, str | int) and now != before:
+        return f"an input held {before!r} where it holds {now!r} now."
     elif isinstance(before, np.ndarray | set) and not np.array_equal(now, before):
         return f"an input of {len(before)} entries is not what it was."
     return None

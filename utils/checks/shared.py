@@ -52,7 +52,8 @@ def far_trial():
 SHAPES_OF_SHARES = {
     "one_number_for_all": lambda inputs, answer: answer["share"].dim() == 0,
     "batch_axis_kept": lambda inputs, answer: (
-        sorted(answer["share"].shape) == sorted((1, len(inputs[0]), inputs[0][0].shape[1]))
+        (shape := [*answer["share"].shape])[-1:] != [1]
+        and sorted(shape) == sorted((1, len(inputs[0]), inputs[0][0].shape[1]))
     ),
     "query_axis_kept": lambda inputs, answer: (
         answer["share"].shape == (len(inputs[0]), *inputs[0][0].shape[1:3])

@@ -31,6 +31,7 @@ def of_answer(mine, value):
         return of_list(mine, value)
     if isinstance(mine, int | float) and isinstance(value, int | float) and value:
         whole, share = isinstance(value, int) and value < 100, abs(mine / value)
+        whole = whole or f"{share:.2f}" == "1.00"
         told = "all_scaled", f"Your number is {mine / value:.2f} times the right one."
         return NOTHING if whole or not 0.01 <= share < 1000 else told
     if not isinstance(mine, torch.Tensor) or not isinstance(value, torch.Tensor):
@@ -72,7 +73,7 @@ def of_all_numbers(mine, value):
     if value.numel() < 3 or not mine.isfinite().all() or not value.isfinite().all() or not value.any():
         return None
     factor, added = (mine * value).sum() / value.square().sum(), (mine - value).mean()
-    if factor.abs() > 0.005 and same(mine, factor * value):
+    if factor.abs() > 0.005 and (factor - 1).abs() > 0.005 and same(mine, factor * value):
         if (factor + 1).abs() < 1e-4:
             return "only_the_sign", "Only the sign is wrong."
         said = f"Each number is {factor:.2f} times the right one: look at what you multiply or divide by."
@@ -83,7 +84,7 @@ def of_all_numbers(mine, value):
     if value.dim() > 1 and value.shape[-1] > 2 and value.any(dim=-1).all():
         factors = (mine * value).sum(dim=-1, keepdim=True) / value.square().sum(dim=-1, keepdim=True)
         if (factors.abs() > 0.005).all() and same(mine, factors * value):
-            said = "Each row is the right one times a number of its own: look at what a row is divided by."
+            said = "Each row is the right one times a number of its own: look at what a row is multiplied or divided by."
             return "rows_scaled", said
     if same(mine.flatten().sort().values, value.flatten().sort().values):
         backwards = any(same(mine.flip(axis), value) for axis in range(mine.dim()))
