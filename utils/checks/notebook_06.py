@@ -53,10 +53,8 @@ def strongest_trials():
     ]
     rows = torch.tensor([[35.0, 25, 40], [10, 46, 44], [49, 2, 49], [27, 28, 45]]) / 100  # of query 0
     tables = torch.stack([rows, rows.roll(1, 1), rows.roll(2, 1)], dim=1)  # (head, query, key)
-    return [
-        *made,
-        (tables.view(2, 1, 2, 3, 3).unbind(0), 0, 2),
-    ]  # the largest weight to key 2 is not ahead in its row
+    # In the last, the largest weight from query 0 to key 2 is not the largest of its row.
+    return [*made, (tables.view(2, 1, 2, 3, 3).unbind(0), 0, 2)]
 
 
 check_strongest_head = Exercise(strongest_head, strongest_trials, read_place)

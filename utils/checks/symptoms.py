@@ -30,10 +30,10 @@ def of_answer(mine, value):
     if isinstance(mine, list) and isinstance(value, list):
         return of_list(mine, value)
     if isinstance(mine, int | float) and isinstance(value, int | float) and value:
-        whole, share = isinstance(value, int) and value < 100, abs(mine / value)
-        whole = whole or f"{share:.2f}" == "1.00"
-        told = "all_scaled", f"Your number is {mine / value:.2f} times the right one."
-        return NOTHING if whole or not 0.01 <= share < 1000 else told
+        share, told = mine / value, f"Your number is {mine / value:.2f} times the right one."
+        counted = isinstance(value, int) and value < 100
+        says_little = counted or " 1.00 times" in told or not 0.01 <= abs(share) < 1000
+        return NOTHING if says_little else ("all_scaled", told)
     if not isinstance(mine, torch.Tensor) or not isinstance(value, torch.Tensor):
         return NOTHING
     truth, mine, value = value.dtype == torch.bool, mine.to(torch.float64), value.to(torch.float64)
