@@ -235,6 +235,7 @@ fresh(
 )
 wrong(
     "strongest_dimensions",
+    first_places=lambda q, k, t, n: [*range(n)],
     product_not_lead=lambda q, k, t, n: (q * k[t]).topk(n).indices,
     lead_over_the_best=lambda q, k, t, n: (q * k[t] - (q * k).max(0).values).topk(n).indices,
     lead_over_one_key=lambda q, k, t, n: (q * (k[t] - k[0])).topk(n).indices,
