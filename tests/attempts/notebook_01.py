@@ -128,7 +128,7 @@ wrong(
     counted_once_in_a_word=first_of(lambda ws: [p for w in ws for p in set(pairwise(w))]),
     merged_in_the_wrong_order=with_pair(lambda ws, a, b: merged_by((a, b), ws, b + a)),
     pieces_merged_alone=with_pair(lambda ws, a, b: merged_by((a, b), ws, (a, b))),
-    every_second_pair=first_of(lambda ws: [(w[i], w[i + 1]) for w in ws for i in range(0, len(w) - 1, 2)]),
+    pairs_left_out=first_of(lambda ws: [(w[i], w[i + 1]) for w in ws for i in range(0, len(w) - 1, 2)]),
     not_neighbours=first_of(lambda ws: [p for w in ws for p in combinations(w, 2)]),
     nothing_merged=lambda ws: [list(w) for w in ws],
 )

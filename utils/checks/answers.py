@@ -64,9 +64,9 @@ def read_tensor(value, what="result", lists=False):
         said = f"You returned {several(value)}. Return one tensor, the {what}: one of them, or all in one by torch.stack."
         raise Unreadable(said, "too_much_returned")
     expected = "" if value is None else ". Numbers are expected." if lists else ". A tensor is expected."
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not lists:
         expected = ". Return a tensor: torch.from_numpy makes one of it."
-    elif isinstance(value, list):
+    elif isinstance(value, list) and not lists:
         expected = ". Return a tensor: torch.tensor makes one of numbers, torch.stack one of tensors."
     name = "nothing_returned" if value is None else "not_numbers" if lists else unlike(value, "not_a_tensor")
     mine = "Your result" if what == "result" else f"Your answer for {what}"
