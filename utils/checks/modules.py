@@ -2,6 +2,7 @@
 
 import copy
 from contextlib import suppress
+from itertools import combinations
 
 import torch
 from torch import nn
@@ -11,8 +12,6 @@ from .exercise import Exercise, Told
 from .running import is_stub, run_attempt, tried, why_not_run
 from .shared import fill_weights
 from .symptoms import of_error
-
-PROJECTIONS = "query", "key", "value", "output"
 
 
 class ModuleExercise(Exercise):
@@ -111,6 +110,7 @@ def built(attempt, arguments):
 
 def by_name(module, *names):
     """Return the weights of these linear layers of a learner's module, by the solution's names."""
+    apart(module, names, "one_layer_twice")
     parts = {name: linear_layer(module, name) for name in names}
     return {
         f"{name}.{part}": value
@@ -119,13 +119,16 @@ def by_name(module, *names):
     }
 
 
+def apart(module, names, mistake):
+    """Raise `Unreadable`, with the name of this mistake, if two of these names stand for the same layer."""
+    for one, other in combinations(names, 2):
+        if getattr(module, one, None) is getattr(module, other, None) is not None:
+            raise Unreadable(f"Your `{one}` and `{other}` are 1 layer, not 2.", mistake)
+
+
 def linear_layer(module, name):
     """Return weight and bias of a linear layer with this name, or raise `Unreadable`; a missing bias is 0."""
     layer = getattr(module, name, None)
-    twins = [other for other in PROJECTIONS if other != name and getattr(module, other, None) is layer]
-    if layer is not None and twins:
-        seen = f"Your `{name}` and `{twins[0]}` are one layer: both begin with {layer.weight[0, 0]:.2f}."
-        raise Unreadable(seen, "one_layer_twice")
     if not isinstance(layer, nn.Linear):
         said = f"Your {type(module).__name__} needs a linear layer named `{name}`, and has none."
         raise Unreadable(said, "layer_missing")

@@ -9,7 +9,7 @@ from torch import nn
 from .answers import Unreadable, alone, output_and_weights
 from .exercise import Exercise
 from .hints import sums_to_one
-from .modules import ModuleExercise, by_name, changed, linear_layer  # noqa: F401
+from .modules import ModuleExercise, apart, by_name, changed, linear_layer  # noqa: F401
 from .shared import made_numbers
 
 
@@ -92,9 +92,10 @@ def four_layers(module, hidden_size, num_heads):
     if isinstance(heads, list | tuple | dict):
         seen = f"Your `heads` is a {type(heads).__name__} of {len(heads)}, and PyTorch sees none of their weights."
         raise Unreadable(seen, "heads_in_plain_list")
-    state = {}
+    state, modules = {}, heads if isinstance(heads, nn.ModuleList | nn.Sequential) else [module]
+    for part in modules:
+        apart(part, (*LAYERS, "output"), "one_layer_twice")
     for name in LAYERS:
-        modules = heads if isinstance(heads, nn.ModuleList | nn.Sequential) else [module]
         weights, biases = zip(*(linear_layer(part, name) for part in modules), strict=True)
         if weights[0].shape[1] == hidden_size // num_heads:
             seen = f"Your layer `{name}` takes {weights[0].shape[1]} numbers; a token has {hidden_size}."

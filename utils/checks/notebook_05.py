@@ -8,7 +8,7 @@ from torch import nn
 
 from .answers import Unreadable, agrees, alone, output_and_weights, parts_of, what_differs
 from .exercise import Exercise
-from .modules import ModuleExercise
+from .modules import ModuleExercise, apart
 from .shared import made_numbers
 
 
@@ -181,9 +181,7 @@ def read_layer(raw):
 def two_norms(module, attention, feed_forward, hidden_size, dropout):
     """Return the weights of a learner's norms, by the solution's names; those of one alone by one name."""
     held = {name: norm for name, norm in module.named_modules() if isinstance(norm, nn.LayerNorm)}
-    norms = [getattr(module, name, None) for name in NORMS]
-    if norms[0] is norms[1] is not None:
-        raise Unreadable("`attention_norm` and `feed_forward_norm` are 1 norm.", "one_norm_shared")
+    apart(module, NORMS, "one_norm_shared")
     if not held:
         raise Unreadable("Your class holds 0 norms (nn.LayerNorm) where a layer has two.", "norm_missing")
     if any(norm.weight is None or norm.bias is None for norm in held.values()):
