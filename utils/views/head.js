@@ -20,7 +20,7 @@ const nameOfOne = (head) => nameOfHead(layerNow(), head === MEAN ? "mean" : head
 function draw() {
   const choice = choiceNow(), layer = byId("layer").selectedIndex;
   const kept = watched ? watched.kept && pieceAt(...watched.kept) : [0, view.token]; // stays, also when others are hidden
-  const width = clamp(byId("vis").offsetWidth, 300, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
+  const width = clamp(byId("vis").offsetWidth, 260, 1100), narrow = width < 480, digits = narrow ? 34 : 48;
   ROW = ROWS[narrow ? 0 : 1];
   const shares = SHARES[narrow ? 0 : 1], room = width - Math.min(LINES[narrow ? 0 : 1], width / 3) - 2 * digits;
   words = shares.map((share) => share * Math.min(width, room / sum(shares)));
