@@ -304,6 +304,11 @@ def share_interval(hits, group, seed=0):
     return bootstrap_interval(hits, group, seed)
 
 
+def rank_correlation(a, b):
+    """Return Spearman's: the correlation of the ranks, from -1 to 1. a, b: numbers, as many of each."""
+    return pd.Series(np.ravel(a)).rank().corr(pd.Series(np.ravel(b)).rank())
+
+
 def head_name(layer, head):
     """Return the name of a head: 2, 0 is "L2H0"."""
     return f"L{layer}H{head}"

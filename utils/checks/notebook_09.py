@@ -63,6 +63,8 @@ def writer(story):
 
 def read_ids(raw):
     """Read a list of ids, or of scores in their place; the start token may stand in front or not."""
+    if isinstance(raw, list):
+        raw = [part.squeeze() if isinstance(part, torch.Tensor) else part for part in raw]
     ids = read_tensor(raw, "ids", lists=True)
     if ids.dim() > 1:
         raise Unreadable(f"Your ids have the shape {tuple(ids.shape)}. One list of ids is expected.")

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import torch
 
-from .answers import LAYER_HEAD, Unreadable, agrees, kind_of, read_tensor, unlike, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, agrees, kind_of, read_tensor, whole_numbers
 from .exercise import Exercise
 from .running import tried
 from .shared import made_numbers
@@ -39,7 +39,7 @@ def held_out_best(hits, chooses):
 HALVES = [
     ((9, 8), [[(2, 7), (5, 3), (8, 2)], [(6, 5), (4, 4), (7, 6)]]),
     ((6, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]]),
-    ((7, 8), [[(4, 6), (6, 1)], [(2, 7), (5, 4)]]),
+    ((7, 8), [[(4, 6), (6, 1)], [(5, 4), (2, 7)]]),
 ]
 
 
@@ -49,18 +49,21 @@ def two_halves(pairs, counts):
     hits = np.zeros((sum(pairs), len(counts), len(counts[0])), dtype=bool)
     for layer, head in np.ndindex(hits.shape[1:]):
         for half, count in zip((chooses, ~chooses), counts[layer][head], strict=True):
-            hits[np.roll(half.nonzero()[0], -1 - layer - head)[:count], layer, head] = True
+            hits[np.roll(half.nonzero()[0], 3 - layer - head)[:count], layer, head] = True
     return hits, chooses
 
 
 def read_best(raw):
     """Read a layer, a head and a share; the first two may stand in brackets of their own."""
-    if isinstance(raw, tuple | list) and len(raw) == 2 and isinstance(raw[0], tuple | list):
+    if isinstance(raw, tuple | list) and len(raw) == 2 and np.ndim(raw[0]) == 1:
         raw = [*raw[0], raw[1]]
     numbers = tried(read_tensor, raw, "result", True)
     if numbers is None or numbers.shape != (3,):
         said = f"Three numbers are expected: the layer, the head, and a share. Your result is {kind_of(raw)}"
-        raise Unreadable(f"{said}." if raw is not None else said, unlike(raw, "other_number_of_parts"))
+        if raw is None:
+            raise Unreadable(said, "nothing_returned")
+        told = f" of {len(raw)}." if isinstance(raw, tuple | list) else "."
+        raise Unreadable(said + told, "other_number_of_parts")
     if numbers.isnan().any():
         raise Unreadable("Your result holds nan.", "mean_of_nothing")
     return {LAYER_HEAD: numbers[:2], "share": round(numbers[2].item(), 3)}
@@ -139,6 +142,8 @@ class IntervalExercise(Exercise):
     def nearest(self, read, foresee):
         """Return the name of the mistake whose intervals are nearest, if no other is nearly as near."""
         read = [one for one in read if one.answer]
+        if {one.place for one in read if one.seen} in ({3}, {2, 3}):
+            return "draws_ignored"
         ends = [one.answer["interval"].tolist() for one in read if one.inputs[3] > 1]
         if all(math.isclose(low, high, abs_tol=2e-5) for low, high in ends):
             return "ends_are_equal" if ends else None
@@ -173,5 +178,4 @@ check_paired_interval = IntervalExercise(
     paired_interval,
     lambda: list(map(mixed, [*PATTERNS, MANY], [DRAWS, DRAWS, MANY_DRAWS, 1])),
     read_interval,
-    {"draws_ignored": lambda inputs, answer: inputs[3] == 1 and answer["width of the interval"] != 0},
 )

@@ -37,9 +37,9 @@ def draw_min_p(logits, p):
 
 
 def drawn_trials():
-    odds = torch.tensor([[0.08, 0.5, 0.02, 0.25, 0.15], [0.3, 0.1, 0.35, 0.05, 0.2]])
-    logits = (5 * odds).log().repeat_interleave(DRAWS, dim=0)  # each row, so many times
-    return [(logits, p) for p in (0.43, 0.26, 0.06, 0.8)]
+    odds = torch.tensor([[0.08, 0.46, 0.04, 0.27, 0.15], [0.3, 0.1, 0.35, 0.05, 0.2]])
+    logits = (7 * odds).log().repeat_interleave(DRAWS, dim=0)  # each row, so many times
+    return [(logits, p) for p in (0.43, 0.26, 0.09, 0.8)]
 
 
 def read_draws(result):

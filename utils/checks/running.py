@@ -196,8 +196,8 @@ def untouched(attempt):
     if attempt is None or attempt is ...:
         return True
     function = getattr(attempt, "forward", attempt) if isinstance(attempt, type) else attempt
-    if function is nn.Module.forward:
-        return True
+    if function is nn.Module.forward:  # a slip in its name, or in the margin, is no stub
+        return not any(map(inspect.isfunction, vars(attempt).values()))
     if not inspect.isfunction(function):
         return False
     try:

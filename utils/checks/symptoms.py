@@ -29,6 +29,8 @@ def of_answer(mine, value):
     """Return the name of how a wrong answer differs from the right one, and a sentence with its numbers; or NOTHING."""
     if isinstance(mine, list) and isinstance(value, list):
         return of_list(mine, value)
+    if all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in (mine, value)):
+        mine, value = mine.item(), value.item()
     if isinstance(mine, int | float) and isinstance(value, int | float) and value:
         share, told = mine / value, f"Your number is {mine / value:.2f} times the right one."
         counted = isinstance(value, int) and value < 100
