@@ -67,9 +67,7 @@ def word_attention(model, tokenizer, sentences):
 def _encode(model, tokenizer, sentences):
     """Return (place, ids, word of each token) of each sentence that fits into the model, the longest last."""
     if not getattr(tokenizer, "is_fast", False):
-        raise TypeError(
-            "The tokenizer does not know which token belongs to which word. Load it with AutoTokenizer."
-        )
+        raise TypeError("This tokenizer does not say of which word a token is. Load it with AutoTokenizer.")
     if model.training:
         raise ValueError("The model is in train mode, so dropout changes its attention. Call model.eval().")
     limit = min(model.config.max_position_embeddings, tokenizer.model_max_length)
@@ -253,8 +251,7 @@ def choosing_half(pattern, seed=0):
     pattern: (links,), the number of the pattern of each link. Each falls whole into one half.
     """
     numbers = np.unique(pattern)
-    dealt = np.random.default_rng(seed).permutation(numbers)
-    return np.isin(pattern, dealt[: len(numbers) // 2])
+    return np.isin(pattern, np.random.default_rng(seed).permutation(numbers)[: len(numbers) // 2])
 
 
 def best_head(hits):
@@ -297,10 +294,8 @@ def share_interval(hits, group, seed=0):
     1934). All wrong: turned round.
     """
     surprise = 0.025 ** (1 / len(np.unique(group)))
-    if (hits == 1).all():
-        return surprise, 1.0
-    if (hits == 0).all():
-        return 0.0, 1 - surprise
+    if hits[0] in (0, 1) and (hits == hits[0]).all():
+        return (surprise, 1.0) if hits[0] == 1 else (0.0, 1 - surprise)
     return bootstrap_interval(hits, group, seed)
 
 

@@ -184,6 +184,7 @@ def with_mask(mask):
 
 wrong(
     "pad_batch",
+    numbers_to_add=with_mask(lambda ids, n, pad: (torch.arange(ids.shape[1]) < n).double().log()),
     mask_inverted=with_mask(lambda ids, n, pad: torch.arange(ids.shape[1]) >= n),
     mask_of_another_length=with_mask(lambda ids, n, pad: torch.arange(ids.shape[1]) <= n),
     mask_of_ones=with_mask(lambda ids, n, pad: torch.ones_like(ids)),
@@ -220,8 +221,7 @@ def b_start_while(token_type_ids):
 
 right(
     "sentence_b_start",
-    b_start_try,
-    b_start_while,
+    *(b_start_try, b_start_while),
     lambda kinds: next(iter(torch.tensor(kinds).nonzero()), None),
     lambda kinds: next((i for i, (a, b) in enumerate(pairwise(kinds), 1) if a != b), None),
     lambda kinds: next((place for place, kind in enumerate(kinds) if kind), None),

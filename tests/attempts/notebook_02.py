@@ -35,9 +35,7 @@ def softmax_numpy(scores):
 
 right(
     "softmax",
-    softmax_loops,
-    softmax_batched,
-    softmax_numpy,
+    *(softmax_loops, softmax_batched, softmax_numpy),
     lambda s: s.softmax(-1),
     lambda s: (s - s.logsumexp(2, True)).exp(),
     lambda s: torch.stack([torch.stack([F.softmax(row, 0) for row in table]) for table in s]),
@@ -64,6 +62,7 @@ def in_place(scores):
 peer("softmax", nn.Softmax(dim=-1))
 wrong(
     "softmax",
+    largest_score_only=lambda s: torch.zeros_like(s).scatter(2, s.argmax(2, True), 1),
     softmax_over_queries=lambda s: F.softmax(s, 1),
     softmax_over_batch=lambda s: torch.stack([row.softmax(0) for row in s.unbind(1)], 1),
     one_sum_for_all=lambda s: s.flatten().softmax(0).view(s.shape),
@@ -166,11 +165,7 @@ def head_in_place(hidden_state, layer, head):
 
 right(
     "weights_of_head",
-    head_slice,
-    head_view,
-    head_weights,
-    head_library,
-    head_framework,
+    *(head_slice, head_view, head_weights, head_library, head_framework),
     lambda x, layer, head: torch.stack(
         [
             (a @ b.T / a.shape[-1] ** 0.5).softmax(-1)

@@ -80,6 +80,7 @@ peer("padding_mask", lambda m: ~(m == 0)[:, None, None])  # hand-worked: a key i
 fresh("padding_mask", *[(torch.tensor(rows),) for rows in ([[1, 0, 0], [1, 1, 1]], [[0, 1, 0, 1, 1]] * 3)])
 wrong(
     "padding_mask",
+    causal_instead=lambda m: torch.arange(m.shape[1])[:, None] >= torch.arange(m.shape[1]),
     inverted=lambda m: m[:, None, None, :] == 0,
     masks_queries_not_keys=lambda m: m.bool().unsqueeze(-1).unsqueeze(1),
     does_not_broadcast=lambda m: m.bool(),
@@ -129,6 +130,8 @@ peer("window_mask", lambda n, size: torch.from_numpy(np.tri(n, dtype=bool) & ~np
 fresh("window_mask", (9, 4), (4, 2), (8, 8), (2, 3))
 wrong(
     "window_mask",
+    allows_everything=lambda n, size: torch.ones(n, n) > 0,
+    wraps_around=lambda n, size: torch.stack([torch.arange(n).roll(i + 1) >= n - size for i in range(n)]),
     window_too_long=lambda n, size: torch.ones(n, n).tril().triu(-size).bool(),
     window_too_short=lambda n, size: torch.ones(n, n).tril().triu(2 - size).bool(),
     looks_ahead=lambda n, size: distance(n).abs() < size,

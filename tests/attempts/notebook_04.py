@@ -199,12 +199,7 @@ class LoopOfHeads(Heads):
 right("multi_head_attention", Heads, HeadsEinsum, HeadsFramework, HeadsList, NoBias, ManyHeads)
 right(
     "multi_head_attention",
-    OutputInTerms,
-    Fused,
-    LoopOfHeads,
-    returning(list),
-    returning(lambda both: both[:1]),
-    filled(-1e9),
+    *(OutputInTerms, Fused, LoopOfHeads, returning(list), returning(lambda both: both[:1]), filled(-1e9)),
     filled(torch.finfo(torch.float32).min),
 )
 

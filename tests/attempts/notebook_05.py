@@ -44,6 +44,7 @@ right(
 peer("fold_norm", fold_fitted)
 wrong(
     "fold_norm",
+    norm_parts_exchanged=lambda n, b, w, x: (w * b, x + w @ n),
     rows_scaled=lambda nw, nb, w, b: (nw.diag() @ w, b + w @ nb),
     weight_used_twice=lambda nw, nb, w, b: ((new := w * nw), b + new @ nb),
     bias_not_folded=lambda nw, nb, w, b: (w * nw, b.clone()),
@@ -132,6 +133,7 @@ fresh("move_positions", (torch.stack([at(place, 8) for place in (7, 3, 50)]), 5)
 
 wrong(
     "move_positions",
+    one_step_only=lambda positions, steps: move_loops(positions, 1),
     moved_back=put(lambda x, y, s, c: (x * c - y * s, x * s + y * c)),  # as `rotate` does it
     rows_moved=lambda p, steps: torch.roll(p, -steps, 0),
     taken_for_the_first_places=lambda p, steps: torch.stack([at(i + steps, len(r)) for i, r in enumerate(p)]),
@@ -238,6 +240,9 @@ fresh(
 )
 wrong(
     "encoder_layer",
+    parts_in_plain_list=type(
+        "Listed", (Layer,), {"__setattr__": lambda s, name, x: s.__dict__.update({name: [x]})}
+    ),
     one_norm_shared=changed(lambda s: s.add_module("feed_forward_norm", s.attention_norm)),
     norm_eps=changed(lambda s: s.attention_norm.__dict__.update(eps=s.dropout.p)),
     norm_missing=changed(

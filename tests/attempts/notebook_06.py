@@ -59,10 +59,7 @@ def previous_by_text(attentions, mask):
 
 right(
     "previous_token_head",
-    previous_loops,
-    previous_chosen,
-    previous_numpy,
-    previous_by_text,
+    *(previous_loops, previous_chosen, previous_numpy, previous_by_text),
     lambda a, m: argmax_2d(weighed(a, m).sum((2, 3))),
     lambda a, m: argmax_2d(weighed(a, m).flatten(2).mean(-1)),
     lambda a, m: argmax_2d(
@@ -153,9 +150,7 @@ def cells(attentions, query, key):
 
 right(
     "strongest_head",
-    strongest_loops,
-    strongest_running,
-    strongest_by_layer,
+    *(strongest_loops, strongest_running, strongest_by_layer),
     lambda a, q, k: argmax_2d(torch.cat(a)[:, :, q, k]),
     lambda a, q, k: np.unravel_index(
         np.argmax(np.stack([w[0, :, q, k].numpy() for w in a])), (len(a), a[0].shape[1])
@@ -164,6 +159,7 @@ right(
 peer("strongest_head", strongest_loops)
 wrong(
     "strongest_head",
+    softmax_again=lambda a, q, k: strongest_loops([w.softmax(3) for w in a], q, k),
     query_key_swapped=lambda a, q, k: strongest_loops(a, k, q),
     key_ignored=lambda a, q, k: argmax_2d(torch.stack([w[0, :, q].max(dim=-1).values for w in a])),
     query_ignored=lambda a, q, k: argmax_2d(torch.cat(a)[:, :, :, k].mean(2)),
@@ -230,8 +226,7 @@ def on(attentions):
 
 right(
     "working_share",
-    working_loops,
-    working_mask,
+    *(working_loops, working_mask),
     lambda a: torch.cat(a)[:, :, :, 1:-1].sum(-1).mean(-1),
     lambda a: 1 - torch.cat(a)[..., [0, -1]].sum(-1).mean(-1),
     lambda a: torch.cat(a)[..., 1:-1].mean(-2).sum(-1),

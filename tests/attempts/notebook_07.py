@@ -60,9 +60,7 @@ def share_of(attentions, tokens, places):
 
 right(
     "separator_share",
-    separator_loops,
-    separator_mask,
-    separator_by_cell,
+    *(separator_loops, separator_mask, separator_by_cell),
     lambda a, t: given(a, t).sum(-1).mean(-1),
     lambda a, t: torch.cat(a)[:, :, np.array(words(t))[:, None], np.array(at(t))].sum(3).mean(2),
     lambda a, t: torch.stack([w[0, :, :, np.array(t) == "[SEP]"].sum(-1)[:, words(t)].mean(-1) for w in a]),
@@ -140,10 +138,7 @@ def repeated(tokens):
 
 right(
     "same_word_share",
-    same_loops,
-    same_matrix,
-    same_nan,
-    same_minus_diagonal,
+    *(same_loops, same_matrix, same_nan, same_minus_diagonal),
     lambda a, t: (torch.cat(a) * same_table(t)).sum(-1)[..., same_table(t).sum(-1) > 0].mean(-1),
     lambda a, t: same_loops(a, t).to(torch.float64),
     lambda a, t: to_others(a, t).sum(-2)[..., repeated(t)].mean(-1),  # "the same" holds both ways
@@ -175,6 +170,9 @@ def same_of_what_leaves(attentions, tokens):
 
 wrong(
     "same_word_share",
+    other_words_counted=lambda a, t: (
+        (torch.cat(a) * (1 - same_table(t, True))).sum(-1)[..., repeated(t)].mean(-1)
+    ),
     includes_itself=lambda a, t: (torch.cat(a) * same_table(t, True)).sum(-1)[..., repeated(t)].mean(-1),
     all_queries_counted=lambda a, t: torch.einsum("lhqk,qk->lh", torch.cat(a), same_table(t)) / len(t),
     mean_over_keys=lambda a, t: torch.cat(a)[..., same_table(t) > 0].mean(-1),
@@ -224,9 +222,7 @@ def steady_running(scores, even):
 
 right(
     "steady_head",
-    steady_loops,
-    steady_numpy,
-    steady_running,
+    *(steady_loops, steady_numpy, steady_running),
     lambda s, e: argmax_2d(worst(s, e)),
     lambda s, e: (worst(s, e) == worst(s, e).max()).nonzero()[0],
     lambda s, e: argmax_2d(-(e.view(-1, 1, 1) - s).amax(0)),

@@ -40,10 +40,7 @@ def centred(rows, axis=-1):
 
 right(
     "scores_from_weights",
-    scores_loops,
-    scores_numpy,
-    scores_by_ratios,
-    scores_of_geometric_mean,
+    *(scores_loops, scores_numpy, scores_by_ratios, scores_of_geometric_mean),
     lambda w: centred(torch.log(w)),
     lambda w: centred((w / w[:, :1]).log()),
     lambda w: centred(w.logit() + (1 - w).log()),
@@ -128,11 +125,7 @@ def without_leads(query, keys, target):
 
 right(
     "weight_without_each",
-    without_loops,
-    without_in_query,
-    without_by_eye,
-    without_deleted,
-    without_leads,
+    *(without_loops, without_in_query, without_by_eye, without_deleted, without_leads),
     lambda q, k, t: left(q, k)[t],
     lambda q, k, t: ((torch.einsum("d,kd->k", q, k)[:, None] - q * k) / root(q)).log_softmax(0).exp()[t],
 )

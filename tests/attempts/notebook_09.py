@@ -110,6 +110,13 @@ def greedy_with(view=lambda ids: ids, choose=lambda rows: rows[-1].argmax(), sto
     return attempt
 
 
+def greedy_until_both(next_logits, start_id, end_id, max_new_tokens):
+    ids = [start_id]
+    while len(ids) <= max_new_tokens or ids[-1] != end_id:
+        ids.append(int(next_logits(ids)[-1].argmax()))
+    return ids[1:]
+
+
 greedy = greedy_with()
 right(
     "greedy_decode", greedy_while, greedy, greedy_tensor, greedy_recursive, greedy_topk, greedy_row_of_length
@@ -119,6 +126,7 @@ STORIES_TOO = [1, 8, 3, 3, 4, 6, 5], [1, 4, 9, 7, 8]
 fresh("greedy_decode", *((writer(story), 1, story[-1], n) for story in STORIES_TOO for n in (2, 9)))
 wrong(
     "greedy_decode",
+    limit_or_end=greedy_until_both,
     reads_first_position=greedy_with(choose=lambda scores: scores.argmax(dim=-1)[0]),
     reads_one_place_too_early=greedy_with(view=lambda ids: ids[:-1] or ids),
     reads_all_scores=greedy_with(choose=lambda scores: scores.mean(0).argmax()),

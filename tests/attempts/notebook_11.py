@@ -172,6 +172,7 @@ def step_like(sums=1, outputs=1, new_top=None, weigh=None, old=1, base=math.e, l
 
 wrong(
     "online_step",
+    exponential_forgotten=step_like(weigh=lambda s, new, top: s - new),
     output_not_shrunk=step_like(outputs=0),
     total_not_shrunk=step_like(sums=0),
     nothing_shrunk=step_like(0, 0),
@@ -248,14 +249,7 @@ def longest_like(behind, before=operator.floordiv):
 
 right(
     "longest_text",
-    longest_of_two,
-    longest_counted,
-    longest_searched,
-    longest_behind_the_window,
-    longest_summed,
-)
-right(
-    "longest_text",
+    *(longest_of_two, longest_counted, longest_searched, longest_behind_the_window, longest_summed),
     longest_like(lambda free, t, a, b, n: math.floor((free / t - b * n) / a), lambda a, b: int(a / b)),
 )
 HAND_WORKED = [1771, 89, 178, math.inf, 416, math.inf, 208, 80, 30, 0, 20480]
@@ -268,6 +262,7 @@ fresh("longest_text", (777, 2, 3, 2, 40), (90, 5, 1, 4, 9), (4_000, 8, 0, 5, 99)
 
 wrong(
     "longest_text",
+    brackets_missing=longest_like(lambda free, t, a, b, n: (free - t * b * n) // t * a),
     window_ignored=lambda free, t, a, b, n: free // t // (a + b),
     windows_always_full=lambda free, t, a, b, n: (free - t * b * n) // (t * a) if a else math.inf,
     window_layers_forgotten=lambda free, t, a, *_: free // t // a if a else math.inf,

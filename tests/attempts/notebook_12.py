@@ -123,8 +123,7 @@ def without_hooks(model, heads, head_dim, run):
 
     with ExitStack() as stack:
         for place, head in heads:
-            layer = model.attentions[place].output
-            stack.callback(layer.register_forward_pre_hook(silence(head)).remove)
+            stack.callback(model.attentions[place].output.register_forward_pre_hook(silence(head)).remove)
         return run()
 
 
@@ -290,6 +289,8 @@ right("path_cut", path(split=lambda part, n: torch.stack(part.chunk(n, dim=-1), 
 peer("path_cut", path_fused)
 wrong(
     "path_cut",
+    values_for_keys=path(lambda a, norm, x, w: (a.query(norm(x)), a.value(norm(x - w)))),
+    heads_not_in_front=path(split=lambda part, heads: part.unflatten(-1, (heads, -1))),
     queries_cut_too=path(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x - w)))),
     queries_cut_instead=path(lambda a, norm, x, w: (a.query(norm(x - w)), a.key(norm(x)))),
     nothing_cut=path(lambda a, norm, x, w: (a.query(norm(x)), a.key(norm(x)))),

@@ -44,9 +44,7 @@ def unpack_in_place(blocks):
 
 right(
     "unpack_q4_1",
-    unpack_by_struct,
-    unpack_by_numpy,
-    unpack_in_place,
+    *(unpack_by_struct, unpack_by_numpy, unpack_in_place),
     lambda b: torch.stack([head_of(b)[i, 0] * levels_of(b)[i] + head_of(b)[i, 1] for i in range(len(b))]),
     lambda b: torch.einsum("bi,bj->bj", head_of(b)[:, :1], levels_of(b).float()) + head_of(b)[:, 1:],
 )
@@ -63,6 +61,7 @@ def unpacked(levels=levels_of, head=head_of):
 
 wrong(
     "unpack_q4_1",
+    levels_alone=levels_of,
     halves_exchanged=unpacked(lambda b: levels_of(b).roll(16, 1)),
     levels_interleaved=unpacked(lambda b: levels_of(b).view(-1, 2, 16).mT.reshape(-1, 32)),
     scale_and_smallest_exchanged=unpacked(head=lambda b: head_of(b).flip(1)),
@@ -135,6 +134,8 @@ def top_p(logits, p):
 
 wrong(
     "draw_min_p",
+    p_ignored=lambda x, p: draw_by_library(x, 0.2),
+    places_after_sorting=lambda x, p: draw_by_logits(x.sort(descending=True).values, p),
     likely_dropped=drawn(lambda odds, p: odds / odds.max(-1, True)[0] < p),
     not_filtered=lambda x, p: sampled(x.softmax(-1)),
     p_alone=drawn(lambda odds, p: (odds >= p) | (odds == odds.max(-1, True)[0])),

@@ -50,6 +50,10 @@ def sinking(rule):
 
 wrong(
     "sink_mask",
+    one_sink_too_few=lambda t, w, s: sinks_by_loop(t, w, s - 1),
+    query_left_out=lambda t, w, s: sinks_by_loop(t, w, s) & ~torch.eye(len(t)).bool(),
+    earlier_keys_hidden=sinking(lambda same, gap, at, w, s: same & (gap <= 0) & ((-gap < w) | (at < s))),
+    brackets_missing=sinking(lambda same, gap, at, w, s: same & (gap >= 0) & (gap < w) | (at < s)),
     texts_mixed=sinking(lambda same, gap, at, w, s: (gap >= 0) & ((gap < w) | (at < s))),
     later_keys_seen=sinking(lambda same, gap, at, w, s: same & ((gap < w) | (at < s))),
     no_sinks=sinking(lambda same, gap, at, w, s: same & (gap >= 0) & (gap < w)),
@@ -154,6 +158,7 @@ def softmaxed(table, norm, ids, right, wrong):
 
 wrong(
     "known_beforehand",
+    names_of_all_prompts=lambda t, n, i, r, w: (n(t[i[:, -1]]) @ (t[r] - t[w]).T).mean(),
     norm_left_out=lambda t, n, i, r, w: known_by_loop(t, lambda x: x, i, r, w),
     norm_twice=lambda t, n, i, r, w: (n(t[i[:, -1]]) * (n(t[r]) - n(t[w]))).sum(-1).mean(),
     first_token=lambda t, n, i, r, w: known_by_loop(t, n, i.flip(1), r, w),

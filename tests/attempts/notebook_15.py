@@ -80,6 +80,10 @@ def shared_out(w, s, output):
 
 wrong(
     "moved_without",
+    difference_of_lengths=lambda w, s: (
+        shared_out(w[..., None], s, (w @ s)[:, None]).norm(dim=-1) - (w @ s).norm(dim=1, keepdim=True)
+    ),
+    softmax_again=moved(lambda w, s, _: (w.mT + (1 - torch.eye(len(s))).log()).softmax(-1) @ s),
     not_shared_out=lambda w, s: w * s.norm(dim=-1),
     divided_by_the_weight=moved(lambda w, s, output: (output - w * s) / w),
     multiplied_by_the_rest=moved(lambda w, s, output: (output - w * s) * (1 - w)),
@@ -121,6 +125,8 @@ right(
 peer("same_order", order_by_loop)
 wrong(
     "same_order",
+    larger_in_both=lambda a, x: np.mean([p[0] > q[0] and p[1] > q[1] for p, q in pairs_of(a, x)]),
+    zeros_counted=lambda a, x: order_by_loop(a, x) * len(pairs_of(a, x)) / len(a) ** 2,
     head_with_itself=lambda a, x: ((a[:, None] > a) == (x[:, None] > x)).double().mean(),
     kendalls_tau=lambda a, x: 2 * order_by_loop(a, x) - 1,
     other_order_counted=lambda a, x: 1 - order_by_loop(a, x),

@@ -32,7 +32,7 @@ def unlike(value, otherwise=None):
 def kind_of(value):
     """Return in words what a value is that cannot be read."""
     if value is None:
-        return "None: is a `return` missing?"
+        return "None (is a `return` missing?)"
     if isinstance(value, torch.Tensor) and value.is_complex():
         return f"a tensor of {value.dtype}"
     if inspect.iscoroutine(value):
@@ -232,6 +232,8 @@ def first_difference(mine, value):
     texts = [in_words(numbers[place].item(), 2) for numbers in (mine, value)]
     if texts[0] == texts[1]:
         texts = [in_words(numbers[place].item(), 3) for numbers in (mine, value)]
+    if texts[0] == texts[1]:
+        texts[1] += f" and a little {'more' if value[place] > mine[place] else 'less'}"
     return list(place), *(truth.get(text, text) for text in texts)
 
 

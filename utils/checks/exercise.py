@@ -177,7 +177,11 @@ class Exercise:
         """Run the attempt on all trials and say what was seen; None of a stub."""
         run, foresee = self.prepared(attempt)
         ran = run and run_attempt(run, self.trials)
-        if not ran or (is_stub(ran.error) and not ran.results) or {place for place, one in ran.results if one is ...}:
+        if (
+            not ran
+            or (is_stub(ran.error) and not ran.results)
+            or {place for place, one in ran.results if one is ...}
+        ):
             return None
         told = [self.told(place, result, foresee) for place, result in ran.results]
         wrong = [one for one in told if one.seen]
@@ -281,6 +285,10 @@ class Exercise:
     def explains(self, mutants, read, foresee):
         """Say whether each wrong answer is that of one of these mutants, and each right one too where they run."""
         shown, name = False, mutants[0].name
+
+        def shows(answer, one):
+            return not self.close(one.inputs, answer, one.expected)
+
         for one in (one for one in read if " + " in name or self.says_something(name, one.inputs)):
             answers = [foresee(mutant.made, mutant.edit, one.place) for mutant in mutants]
             answers = [answer for answer in answers if answer is not None]
@@ -291,7 +299,9 @@ class Exercise:
                 shown = shown or bool(one.seen)
             elif not answers and not one.seen:  # the mistake cannot be made on these inputs
                 continue
-            elif not one.seen or not any(self.same(one.answer, overflown(a, one)) for a in answers):
+            elif not one.seen or not any(
+                self.same(one.answer, overflown(a, one)) for a in answers if shows(a, one)
+            ):
                 return False
         return shown
 

@@ -78,7 +78,10 @@ def near(answer, expected):
             found = alike(mine, value, name)
     more, clue, symptom = found or ([], "", None)
     if not clue and not symptom and facts == ["the weights"]:
-        clue, symptom = "Look at what the weights are applied to.", "weights_right_output_wrong"
+        clue, symptom = (
+            "Look at what the weights are applied to, and at what follows.",
+            "weights_right_output_wrong",
+        )
     return facts + more, clue, symptom
 
 

@@ -64,7 +64,7 @@ SUM_TO_ONE = "rows that sum to 1"  # weights: of all heads, or their mean
 
 def multi_head_trials():
     small, wide = (6, 3), (20, 4)  # hidden_size and heads: more heads than numbers in each, and fewer
-    some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).bool()
+    some = torch.tensor([[1, 1, 0, 1], [1, 0, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]]).bool()
     states = made_numbers(2, 5, 6) / 2, made_numbers(3, 20, 7, start=8).mT / 4, made_numbers(2, 4, 6) / 2
     large = made_numbers(1, 4, 6, start=3) * 30  # scores of hundreds: an exponential of them is too large
     return [
@@ -111,7 +111,7 @@ def four_layers(module, hidden_size, num_heads):
             seen = f"In the layer `{name}` two heads start with the number {weights[0][0, 0]:.2f}."
             raise Unreadable(seen, "heads_share_weights")
         state |= {f"{name}.weight": torch.cat(weights), f"{name}.bias": torch.cat(biases)}
-    return state | (by_name(module, "output") if hasattr(module, "output") else {})
+    return state | by_name(module, "output")
 
 
 class HeadsExercise(ModuleExercise):

@@ -182,6 +182,10 @@ def two_norms(module, attention, feed_forward, hidden_size, dropout):
     """Return the weights of a learner's norms, by the solution's names; those of one alone by one name."""
     held = {name: norm for name, norm in module.named_modules() if isinstance(norm, nn.LayerNorm)}
     apart(module, NORMS, "one_norm_shared")
+    if (seen := len({attention, feed_forward} & {*module.modules()})) < 2:
+        raise Unreadable(
+            f"Of the 2 parts that your class is given, PyTorch finds {seen}.", "parts_in_plain_list"
+        )
     if not held:
         raise Unreadable("Your class holds 0 norms (nn.LayerNorm) where a layer has two.", "norm_missing")
     if any(norm.weight is None or norm.bias is None for norm in held.values()):

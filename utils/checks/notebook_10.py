@@ -39,13 +39,14 @@ def held_out_best(hits, chooses):
 HALVES = [
     ((9, 8), [[(2, 7), (5, 3), (8, 2)], [(6, 5), (4, 4), (7, 6)]]),
     ((6, 10), [[(2, 9), (1, 6)], [(0, 5), (3, 4)], [(5, 3), (4, 8)]]),
-    ((7, 8), [[(4, 6), (6, 1)], [(5, 4), (2, 7)]]),
+    ((7, 8), [[(4, 6), (6, 1)], [(2, 7), (5, 4)]]),
+    ((7, 7), [[(1, 6), (6, 1)], [(5, 6), (3, 7)]]),
 ]
 
 
 def two_halves(pairs, counts):
     """Return hits and chooses: the halves are mixed, and so are the hits in them."""
-    chooses = np.isin(np.arange(sum(pairs)) * 7 % sum(pairs), np.arange(pairs[0]))
+    chooses = np.isin((np.arange(sum(pairs)) * 11 + pairs[0]) % sum(pairs), np.arange(pairs[0]))
     hits = np.zeros((sum(pairs), len(counts), len(counts[0])), dtype=bool)
     for layer, head in np.ndindex(hits.shape[1:]):
         for half, count in zip((chooses, ~chooses), counts[layer][head], strict=True):

@@ -129,7 +129,9 @@ def read_model(done):
         said = f"`run` was called 0 times. Your result is {kind_of(output)}."
         raise Unreadable(said, "run_not_called")
     if isinstance(output, list):
-        raise Unreadable("Your result is a list. Expected is what `run()` gives, called once, with all the heads out.")
+        raise Unreadable(
+            "Your result is a list. Expected is what `run()` gives, called once, with all the heads out."
+        )
     return seen if runs[0] else {"output": read_tensor(output)} | seen
 
 

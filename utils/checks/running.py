@@ -249,6 +249,6 @@ def tried(run, *inputs):
 
 
 def of_a_library(file):
-    """Say whether a file belongs to the course, to PyTorch or to another package, not to the learner."""
-    ours, torch_folder = COURSE / "utils", Path(torch.__file__).parent
-    return ours in file.parents or torch_folder in file.parents or "site-packages" in file.parts
+    """Say whether a file belongs to the course, to Python or to another package, not to the learner."""
+    folders = COURSE / "utils", Path(torch.__file__).parent, Path(os.__file__).parent
+    return any(folder in file.parents for folder in folders) or "site-packages" in file.parts

@@ -70,6 +70,11 @@ def made_attentions(layers, heads, seq, start=0, batch=1):
 
 def read_place(raw):
     """Read two whole numbers, the layer and the head. One alone is read too: that mistake has a name."""
+    if isinstance(raw, list | tuple) and len(raw) > 2:
+        raise Unreadable(
+            f"Your result holds {len(raw)} numbers. Two are expected: the layer and the head.",
+            "several_numbers",
+        )
     numbers = whole_numbers(LAYER_HEAD)(raw)
     count = numbers[LAYER_HEAD].numel()
     if count > 2:
