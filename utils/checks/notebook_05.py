@@ -66,7 +66,7 @@ class MoveExercise(Exercise):
 
 def move_positions_trials():
     # In the first the places are 0, 1, 2, …; so large a step as in the last shows a base that is nearly right.
-    cases = [(range(5), 6, 2), ((9, 0, 4, 30), 4, 3), ((6, 2, 11, 17), 4, -2), ((3, 40, 8), 4, 1000)]
+    cases = [(range(5), 6, 2), ((9, 0, 4, 30), 4, 3), ((6, 2, 11, 17), 4, -2), ((3, 40, 8), 4, 200)]
     return [(sinusoidal(places, width), steps) for places, width, steps in cases]
 
 
