@@ -292,8 +292,8 @@ def test_readers_find_their_way(site, open_page, opened):
         assert course.about(path)["title"] in page.locator("article h1").inner_text()
     assert opened(f"notebooks/{writes.stem}.html").eval_on_selector(".bd-sidebar", "x => x.scrollTop") == 0
     page.goto(f"{site.address}/search.html?q=bootstrap")
-    found = page.locator("#search-results li", has_text="Measure what each head does").locator(".context")
-    assert found.inner_text() == "Its 95 % interval comes, unless all answers agree, from the bootstrap." and page.asked == set()
+    found = page.locator("#search-results li", has_text="Measure what each").locator(".context").inner_text()
+    assert found.endswith(" comes, unless all answers agree, from the bootstrap.") and page.asked == set()
 
 
 def test_pages_fit_a_phone_and_the_dark(opened):
