@@ -121,6 +121,7 @@ greedy = greedy_with()
 right(
     "greedy_decode", greedy_while, greedy, greedy_tensor, greedy_recursive, greedy_topk, greedy_row_of_length
 )
+right("greedy_decode", lambda *given: [torch.tensor([i]) if n else i for n, i in enumerate(greedy(*given))])
 peer("greedy_decode", lambda f, s, end, n: next(story for story in STORIES if story[-1] == end)[1 : n + 1])
 STORIES_TOO = [1, 8, 3, 3, 4, 6, 5], [1, 4, 9, 7, 8]
 fresh("greedy_decode", *((writer(story), 1, story[-1], n) for story in STORIES_TOO for n in (2, 9)))

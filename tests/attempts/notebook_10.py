@@ -103,6 +103,7 @@ def best_flat(hits, chooses):
 
 
 right("held_out_best", best_numpy, best_loops, best_torch, best_flat)
+right("held_out_best", lambda *given: [np.array((best := best_numpy(*given))[:2]), best[2]])
 BY_HAND = {17: (0, 2, 2 / 8), 16: (2, 0, 3 / 10), 15: (0, 1, 1 / 8), 14: (0, 1, 1 / 7)}  # of so many pairs
 peer("held_out_best", lambda hits, chooses: BY_HAND[len(hits)])
 rng = np.random.default_rng(6)

@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from .answers import LAYER_HEAD, Unreadable, whole_numbers
+from .answers import LAYER_HEAD, Unreadable, read_tensor, whole_numbers
+from .running import tried
 
 
 def made_numbers(*shape, start=0, step=37):
@@ -70,14 +71,8 @@ def made_attentions(layers, heads, seq, start=0, batch=1):
 
 def read_place(raw):
     """Read two whole numbers, the layer and the head. One alone is read too: that mistake has a name."""
-    if isinstance(raw, list | tuple) and len(raw) > 2:
-        raise Unreadable(
-            f"Your result holds {len(raw)} numbers. Two are expected: the layer and the head.",
-            "several_numbers",
-        )
-    numbers = whole_numbers(LAYER_HEAD)(raw)
-    count = numbers[LAYER_HEAD].numel()
-    if count > 2:
-        said = f"Your result holds {count} numbers. Two are expected: the layer and the head."
+    numbers = tried(read_tensor, raw, LAYER_HEAD, True)
+    if numbers is not None and numbers.numel() > 2:  # one of them may be no whole number
+        said = f"Your result holds {numbers.numel()} numbers. Two are expected: the layer and the head."
         raise Unreadable(said, "several_numbers")
-    return numbers
+    return whole_numbers(LAYER_HEAD)(raw)
