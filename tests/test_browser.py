@@ -818,8 +818,7 @@ def test_means_of_heads_and_of_layers(show):
     page.locator("#card .token").nth(2).hover()
     assert digits(page) == pytest.approx(ALL.mean(0)[1, 2].tolist(), abs=0.0071)
     labels = [label.bounding_box() for label in page.locator("#rows > svg > text, #columns span").all()]
-    assert len(labels) == 4 + 5
-    assert all(box["x"] >= 0 and box["y"] >= 0 for box in labels)
+    assert len(labels) == 4 + 5 and all(box["x"] >= 0 and box["y"] >= 0 for box in labels)
 
 
 def test_special_tokens_are_hidden_and_the_rest_is_as_it_was(show):

@@ -72,8 +72,7 @@ def test_numbers_drawn_are_the_models_own_and_the_model_is_left_as_it_was(name, 
     before, panels = state(model), panels_of(model, inputs, tokens)
     assert before == state(model)
     for panel, (kind, expected) in zip(panels, own_attentions(name).items(), strict=True):
-        assert panel["name"] == kind
-        assert (drawn(panel) - expected).abs().max() < 1e-5
+        assert panel["name"] == kind and (drawn(panel) - expected).abs().max() < 1e-5
         assert [len(panel["left_text"]), len(panel["right_text"])] == list(expected.shape[2:])
 
 

@@ -18,8 +18,7 @@ CORNER, LAST = GOLDEN["attention_layer_1_corner"], GOLDEN["mean_attention_last_l
 
 def assert_ids(tokenizer):
     encoded = tokenizer.encode(GOLDEN["text"])
-    assert encoded == GOLDEN["input_ids"]
-    assert tokenizer.convert_ids_to_tokens(encoded) == GOLDEN["tokens"]
+    assert encoded == GOLDEN["input_ids"] and tokenizer.convert_ids_to_tokens(encoded) == GOLDEN["tokens"]
     assert tokenizer.decode(encoded) == GOLDEN["decoded"]
     flies, pair = GOLDEN["time_flies"], GOLDEN["pair"]
     expected = flies["input_ids_without_special_tokens"]

@@ -155,8 +155,7 @@ def test_a_head_has_a_square_with_its_number_and_squares_wrap():
     for head, text in enumerate(squares):
         assert 0 < text.x < view.sheet.width
         edge, inside = (pixel(picture, view, text.x - x, text.y - 4) for x in (11, 8.6))
-        assert np.abs(edge - 255).max() > 100
-        assert (inside == 255).all() == (head not in (1, 30))
+        assert np.abs(edge - 255).max() > 100 and (inside == 255).all() == (head not in (1, 30))
     assert any(text.text.startswith("Layer") and "0" in text.text for text in texts)
 
 
@@ -197,8 +196,7 @@ def test_in_a_compact_grid_lines_of_a_pixel_are_one_as_opaque_as_they_are_togeth
     assert view.sheet.height < 800 and height == 25 and several > 1
     thin, first = min(1, 0.6 * step / fan.width), levels(attention[0][0, 0])
     expected = 1 - np.prod(1 - thin * first[:several, several : 2 * several])
-    assert fan.opacities[0, 0, 1] == pytest.approx(expected)
-    assert fan.step == pytest.approx(several * step)
+    assert fan.opacities[0, 0, 1] == pytest.approx(expected) and fan.step == pytest.approx(several * step)
 
 
 # --- the neuron view

@@ -60,10 +60,7 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
-# How opaque each pixel is of the small tables of all heads.
-SMALL = """find('#grid canvas').flatMap(one => [...one.getContext('2d').getImageData(0, 0, one.width,
-    one.height).data].filter((_, i) => i % 4 === 3))"""
-MARKED = "all => ['on', 'alike'].map(name => [...all.keys()].filter(i => all[i].matches(`.${name}`)))"
+TITLES = "all => all.map(({ title }) => +title.slice(-4))"
 # The token and the id of each column, if the names of the rows stand before it.
 COLUMNS = """all => all.map(one => [...document.querySelectorAll('.names')].some(name => name.offsetTop ===
     one.offsetTop && name.offsetLeft < one.offsetLeft) && [1, 2].map(i => one.children[i].textContent))"""
@@ -139,23 +136,32 @@ def attentions_of(bert, text):
     return torch.cat(outputs.attentions).detach(), outputs.hidden_states, tokens
 
 
-def view_shows(frame, bert, text, layer, head, query, near=0.0):
-    """06 shows what a token looks at, and all weights. near: what a weight may miss, besides rounding."""
+def looks(weights, tokens, many=3):
+    """What a token looks at most, as the pages say it."""
+    best, *others = weights.topk(many).indices.tolist()
+    ends = {0: " (the start)", len(tokens) - 1: " (the end)"}
+    also = [i for i in others if i not in ends][: best in ends]  # a word
+    said = [f"at “⁨{tokens[i]}⁩”{ends.get(i, '')}: {weights[i]:.2f}" for i in (best, *also)]
+    return f"looks {'most ' * (weights[best] < 0.5)}{', '.join([f'{said[0]} of its attention', *said[1:]])}"
+
+
+def given(w, query, key):
+    """What each head gives the pair that is pointed at; on average the word before, that after, and [CLS]."""
+    return [w[..., query, key], *(w.diagonal(by, 2, 3).mean(-1) for by in (-1, 1)), w[..., 0].mean(-1)]
+
+
+def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
+    """06 shows what a token looks at, and which heads do so. near: what weights may miss, but rounding."""
     weights, _, tokens = attentions_of(bert, text)
-    most, key = weights[layer, head, query].max(0)
-    said = f"“⁨{tokens[query]}⁩” looks {'most ' * (most < 0.5)}at “⁨{tokens[key]}⁩”: {most:.2f}"
+    said = f"In layer {layer}, head {head}, “⁨{tokens[query]}⁩” {looks(weights[layer, head, query], tokens, 1)}"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
-    small = torch.tensor(frame.evaluate(SMALL)).view(weights.shape) / 255
-    assert test_browser.far(small, weights**0.9) < 0.005 + near
-    shares = [weights.diagonal(by, 2, 3).mean(-1) for by in (-1, 1)]
-    shares = torch.stack([*shares, weights[..., 0].mean(-1), weights[..., query, key]])
-    does = torch.cat([shares[:3] >= 0.5, (shares[:3] < 0.5).all(0)[None], shares[3:] >= 0.5])  # none of these
-    many = [int(one.split()[0]) for one in frame.locator("#tasks .many").all_text_contents()]
-    assert many == does.sum((1, 2)).tolist()
-    assert re.findall(r"\d+", frame.page.inner_text(".reply")) == [f"{one}" for one in many[:4]]
-    each = shares[:, layer, head].tolist()
-    most = pytest.approx(max(each if max(each[:3]) < 0.5 else each[:3]), abs=0.0051 + near)
-    assert float(re.fullmatch(f"L{layer}H{head}: .+ (.+)", frame.inner_text("#grid .where"))[1]) == most
+    shown = [*map(float, frame.locator("#digits .digits").all_text_contents())]
+    assert shown == pytest.approx(weights[layer, head, query].tolist(), abs=0.0051 + near)
+    shares = given(weights, query, weights[layer, head, query].argmax())[task].flatten()
+    titles = frame.eval_on_selector_all("#grid button", TITLES)
+    assert titles == pytest.approx(shares.tolist(), abs=0.0051 + near)
+    assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)} heads"
+    assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
 
 
 def front_shows(frame, bert, text, layer, head, query, near=0.0):
@@ -165,21 +171,19 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     keys = weights.topk(3).indices.tolist()
     own = bert[1].encoder.layer[layer].attention.self
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
-    short = (lengths := qkv[2].norm(dim=1))[keys[0]] < lengths.mean() / 4
-    most = f"{'most ' * (weights.max() < 0.5)}at “⁨{tokens[keys[0]]}⁩”: {weights.max():.2f}"
-    said = f"“⁨{tokens[query]}⁩” looks {most}" + ", and takes almost nothing from it" * short
+    said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)}"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
-    assert frame.locator("#how .token:visible").all_inner_texts() == [tokens[i] for i in (query, *keys)]
+    assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
-    assert [*map(float, frame.locator("#how .bar").all_inner_texts())] == shown
+    assert [*map(float, frame.locator("#how .bar").all_text_contents())] == shown
     asks, keyed, values = qkv[0][query], qkv[1][keys], qkv[2][keys]
-    scores = [float(one.replace("−", "-")) for one in frame.locator("#how .right").all_inner_texts()[1:4]]
+    scores = [float(one.replace("−", "-")) for one in frame.locator("#how .right").all_text_contents()[1:4]]
     assert scores == pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     each = (asks, keyed, torch.vstack([values, weights @ qkv[2]]))  # drawn with a scale of its own
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
-    titles = frame.eval_on_selector_all("#grid button", "all => all.map(({ title }) => +title.slice(-4))")
+    titles = frame.eval_on_selector_all("#grid button", TITLES)
     assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
     seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
@@ -193,14 +197,14 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page.goto(f"{site.address}/notebooks/06_head_view.html")
     opening = page.wait_for_selector("iframe").content_frame()
     view_shows(opening, bert, TEXT, 3, 1, 11)  # as the page opens: "it"
-    before = attentions.diagonal(-1, 2, 3).mean(-1).flatten()
-    opening.click("#tasks button >> nth=0")  # finds the head that looks most at the word before
-    chosen, alike = opening.eval_on_selector_all("#grid .all button", MARKED)
-    assert chosen == [before.argmax().item()] and alike == (before >= 0.5).nonzero().flatten().tolist()
-    for layer, head, query in ((3, 1, 15), (0, 2, 11)):
+    for layer, head, query in ((0, 2, 15), (3, 1, 11)):
         opening.click(f"#grid [aria-label=L{layer}H{head}]")
         opening.hover(f"#left [aria-label$=' {query}']")
         view_shows(opening, bert, TEXT, layer, head, query)
+    for task, shares in [*enumerate(given(attentions, 11, 7))][::-1]:  # the pair stays, in all heads
+        opening.click(f"#tasks button >> nth={task}")  # finds the head that gives most
+        view_shows(opening, bert, TEXT, *divmod(shares.argmax().item(), 12), 11, task=task)
+    assert opening.inner_text("#tasks button") == "it → class"
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
@@ -209,7 +213,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     front = opened("index.html")
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
     frame = front.wait_for_selector("iframe").content_frame()
-    frame.click("text=/^How\\? query/")
+    frame.click("#ask")
+    frame.wait_for_selector("#how")
     bars = front_shows(frame, bert, TEXT, 3, 1, 11)  # as the page opens
     for name in ("reads-and-writes", "reads-and-writes-narrow"):
         picture = (course.ROOT / "images" / f"{name}.svg").read_text("utf-8")
@@ -268,7 +273,9 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
     page.hover(".tokens > div >> nth=2")
     numbers = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
-    assert f"Row {ids[1]} of BERT’s table: {numbers}, … 384\xa0numbers" in page.inner_text(".try .all")
+    assert f"Row {ids[1]} of BERT’s learned table: {numbers}, … 384\xa0numbers" in page.inner_text(
+        ".try .all"
+    )
     drawn = (13.5 * table[ids[1]] / table[ids[1]].abs().max()).tolist()
     assert page.eval_on_selector_all(".all path", HEIGHTS) == pytest.approx(drawn, abs=0.06)
 

@@ -92,8 +92,7 @@ def test_set_up_cell_of_colab_says_plainly_that_it_cannot_fetch_the_course(tmp_p
     folder.mkdir()
     command = [sys.executable, "-c", fake + course.set_up()]
     done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("ConnectionError: ")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("ConnectionError: ")
     assert "CalledProcessError" not in done.stderr and not list(folder.iterdir())
 
 
