@@ -142,7 +142,7 @@ def looks(weights, tokens, many=3):
     ends = {0: " (the start)", len(tokens) - 1: " (the end)"}
     also = [i for i in others if i not in ends][: best in ends]  # a word
     said = [f"at “⁨{tokens[i]}⁩”{ends.get(i, '')}: {weights[i]:.2f}" for i in (best, *also)]
-    return f"looks {'most ' * (weights[best] < 0.5)}{', '.join([f'{said[0]} of its attention', *said[1:]])}"
+    return f"looks {'most ' * (weights[best] < 0.5)}{', '.join(said)}{'' if also else ' of its attention'}"
 
 
 def given(w, query, key):
@@ -160,7 +160,7 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     shares = given(weights, query, weights[layer, head, query].argmax())[task].flatten()
     titles = frame.eval_on_selector_all("#grid button", TITLES)
     assert titles == pytest.approx(shares.tolist(), abs=0.0051 + near)
-    assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)} heads"
+    assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)}"
     assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
 
 
@@ -171,7 +171,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     keys = weights.topk(3).indices.tolist()
     own = bert[1].encoder.layer[layer].attention.self
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
-    said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)}"
+    said = f"In layer {layer}, head {head}, “⁨{tokens[query]}⁩” {looks(weights, tokens)}"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
@@ -204,7 +204,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     for task, shares in [*enumerate(given(attentions, 11, 7))][::-1]:  # the pair stays, in all heads
         opening.click(f"#tasks button >> nth={task}")  # finds the head that gives most
         view_shows(opening, bert, TEXT, *divmod(shares.argmax().item(), 12), 11, task=task)
-    assert opening.inner_text("#tasks button") == "it → class"
+        assert opening.inner_text("#tasks button") == "it → class"
     frame = test_browser.view_of(page, "Head view: 20 tokens, layer 0")
     frame.wait_for_function("Math.min(...find('.chip').map((chip) => chip.getAttribute('width'))) > 12")
     for layer in (0, 3):
@@ -273,7 +273,7 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
     page.hover(".tokens > div >> nth=2")
     numbers = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
-    assert f"Row {ids[1]} of BERT’s learned table: {numbers}, … 384\xa0numbers" in page.inner_text(
+    assert f"Row {ids[1]} of a small BERT’s learned table: {numbers}, … 384\xa0numbers" in page.inner_text(
         ".try .all"
     )
     drawn = (13.5 * table[ids[1]] / table[ids[1]].abs().max()).tolist()
