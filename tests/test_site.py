@@ -60,7 +60,7 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
-TITLES = "all => all.map(({ title }) => +title.slice(-4))"
+TITLES = "all => all.map(({ title }) => +title.slice(-4))"  # the weight that each square shows
 # The token and the id of each column, if the names of the rows stand before it.
 COLUMNS = """all => all.map(one => [...document.querySelectorAll('.names')].some(name => name.offsetTop ===
     one.offsetTop && name.offsetLeft < one.offsetLeft) && [1, 2].map(i => one.children[i].textContent))"""
@@ -227,6 +227,8 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     key = attentions[5, 0, 12].argmax()
     frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
     frame.locator("#said", has_text=f", at “⁨{tokens[key]}⁩”: {attentions[0, 2, 12, key]:.2f}").wait_for()
+    front.click(".wrong")
+    frame.locator("#said", has_text="layer 3, head 1, “⁨it⁩” looks at “⁨trophy⁩”").wait_for()  # no suitcase
     assert front.errors == page.errors == []
 
 
@@ -272,10 +274,8 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         assert sum(counts[:-1]) == counts[-1] == len(ids)
     assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
     page.hover(".tokens > div >> nth=2")
-    numbers = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
-    assert f"Row {ids[1]} of a small BERT’s learned table: {numbers}, … 384\xa0numbers" in page.inner_text(
-        ".try .all"
-    )
+    row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
+    assert f"Row {ids[1]} of a small BERT’s learned table: {row}, … 384\xa0numbers" in page.inner_text(".all")
     drawn = (13.5 * table[ids[1]] / table[ids[1]].abs().max()).tolist()
     assert page.eval_on_selector_all(".all path", HEIGHTS) == pytest.approx(drawn, abs=0.06)
 
