@@ -33,7 +33,7 @@ WAY = "tokens, attention, masks, heads, encoder, head view, model view, neuron v
 WAY += "what it costs, how a head forms, a model that writes, look inside, what it explains"
 SHORT_WAY = ("01", "02", "03", "04", "06", "13")  # leads soonest to a model that writes
 
-# Cells whose source is stored folded: a learner needs their effect, and opens them by a click.
+# How the ids of cells end whose source is folded: a learner needs their effect, and opens them by a click.
 FOLDED = ("set-up", "imports", "plotting")
 
 # How the last paragraph of a cell begins that asks for a guess.
@@ -116,10 +116,9 @@ def fold(cells) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             hidden = asks(before) and not drawn(cell)
-            folded = "source_hidden" if cell.id in FOLDED else "outputs_hidden" if hidden else None
-            metadata = {"tags": cell.metadata.get("tags"), "jupyter": folded and {folded: True}}
-            metadata["collapsed"] = hidden
-            cell.metadata = nbformat.from_dict({name: value for name, value in metadata.items() if value})
+            part = "source_hidden" if cell.id.endswith(FOLDED) else "outputs_hidden" if hidden else None
+            kept = {"tags": cell.metadata.get("tags"), "jupyter": part and {part: True}, "collapsed": hidden}
+            cell.metadata = nbformat.from_dict({name: value for name, value in kept.items() if value})
 
 
 def write(path: Path, notebook) -> None:

@@ -86,7 +86,8 @@ def page(notebook):
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
         for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
-            part, name = ("hide-input", cell.id) if hidden == "source_hidden" else ("hide-output", "answer")
+            name = re.sub(".*-plotting", "plotting", cell.id) if hidden == "source_hidden" else "answer"
+            part = "hide-input" if hidden == "source_hidden" else "hide-output"
             said = {f"code_prompt_{verb}": f"{verb.title()} the {name}" for verb in ("show", "hide")}
             cell.metadata |= {"mystnb": said, "tags": [*cell.metadata.get("tags", []), part]}
         cells.append(cell)
