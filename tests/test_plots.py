@@ -63,7 +63,7 @@ def labels(ax):
 def test_heat_map_shows_the_weights_with_labelled_axes():
     ax = plot_attention(WEIGHTS, TOKENS, title="L0H0")
     assert torch.equal(torch.tensor(ax.images[0].get_array().data), WEIGHTS)
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "L0H0")
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title("left")) == ("key", "query", "L0H0")
     assert labels(ax) == [TOKENS, TOKENS] and ax.images[0].get_clim() == (0, 1)
     weights, keys = torch.softmax(torch.zeros(2, 30), dim=-1), [str(number) for number in range(30)]
     assert attention_table(weights, ["x", "y"], keys).shape == (2, 30)
@@ -88,7 +88,7 @@ def test_tables_side_by_side_have_0_in_white_and_their_own_or_one_scale():
     tables["zeros"] = torch.zeros(2, 2)
     axes = plot_tables(tables)
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == (title, "key", "query")
+        assert (ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()) == (title, "key", "query")
         assert torch.equal(torch.tensor(ax.images[0].get_array().data), table)
         assert min(ax.images[0].to_rgba(0.0)) > 0.95, "0 is white"
     assert [ax.images[0].get_clim() for ax in axes] == [(-2, 2), (0, 0.5), (0, 1)]

@@ -34,6 +34,8 @@ SIZES = {
     "figure.dpi": 100,
     "figure.figsize": (6, 4),
     "axes.titlesize": 12,
+    "axes.titleweight": "bold",  # as in the drawings
+    "axes.titlelocation": "left",
     "axes.labelsize": 12,
     "xtick.labelsize": 10,
     "ytick.labelsize": 10,
