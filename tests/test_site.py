@@ -60,7 +60,7 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
-TITLES = "all => all.map(({ title }) => +title.slice(-4))"  # the weight that each square shows
+SAID_DRAWN = "all => all.map(b => (+b.title.slice(-4) + parseFloat(b.style.backgroundPosition) / 100) / 2)"
 # The token and the id of each column, if the names of the rows stand before it.
 COLUMNS = """all => all.map(one => [...document.querySelectorAll('.names')].some(name => name.offsetTop ===
     one.offsetTop && name.offsetLeft < one.offsetLeft) && [1, 2].map(i => one.children[i].textContent))"""
@@ -158,7 +158,7 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     shown = [*map(float, frame.locator("#digits .digits").all_text_contents())]
     assert shown == pytest.approx(weights[layer, head, query].tolist(), abs=0.0051 + near)
     shares = given(weights, query, weights[layer, head, query].argmax())[task].flatten()
-    titles = frame.eval_on_selector_all("#grid button", TITLES)
+    titles = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
     assert titles == pytest.approx(shares.tolist(), abs=0.0051 + near)
     assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)}"
     assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
@@ -183,7 +183,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
-    titles = frame.eval_on_selector_all("#grid button", TITLES)
+    titles = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
     assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
     seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
