@@ -158,8 +158,8 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     shown = [*map(float, frame.locator("#digits .digits").all_text_contents())]
     assert shown == pytest.approx(weights[layer, head, query].tolist(), abs=0.0051 + near)
     shares = given(weights, query, weights[layer, head, query].argmax())[task].flatten()
-    titles = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
-    assert titles == pytest.approx(shares.tolist(), abs=0.0051 + near)
+    squares = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
+    assert squares == pytest.approx(shares.tolist(), abs=0.0051 + near)
     assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)}"
     assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
 
@@ -183,8 +183,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
-    titles = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
-    assert titles == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
+    squares = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
+    assert squares == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
     seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
     return bars

@@ -85,9 +85,9 @@ def page(notebook):
         cells.append(nbformat.v4.new_markdown_cell(f'<div id="cell-id={cell.id}"></div>'))
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, course.NOTEBOOKS)
-        for hidden in cell.metadata.get("jupyter", {}):  # source_hidden, outputs_hidden
-            name = re.sub(".*-plotting", "plotting", cell.id) if hidden == "source_hidden" else "answer"
-            part = "hide-input" if hidden == "source_hidden" else "hide-output"
+        if cell.metadata.get("jupyter"):  # its source is folded, or its outputs
+            name = next((end for end in course.FOLDED if cell.id.endswith(end)), "answer")
+            part = "hide-output" if name == "answer" else "hide-input"
             said = {f"code_prompt_{verb}": f"{verb.title()} the {name}" for verb in ("show", "hide")}
             cell.metadata |= {"mystnb": said, "tags": [*cell.metadata.get("tags", []), part]}
         cells.append(cell)
