@@ -257,27 +257,27 @@ def test_a_readers_own_sentence_is_read_by_the_model(site, open_page, bert):
 def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     page, table = opened("notebooks/01_tokenization.html"), bert[1].embeddings.word_embeddings.weight.data
     odd = "Doppelgängers, Ἀΐ ΣΑΣ İ: $5+~<b>`y`^z|= 中㐂豈한국어 🍕 a\u200db½ [MASK][sep] " + "x" * 101
-    for text in ("Airspeed falls.", odd, "", "Airspeed [MASK] falls."):
-        page.fill(".try input", text)
-        ids = bert[0](text)["input_ids"]
+    for text in (odd, "", "Airspeed [MASK] falls.", "Airspeed falls."):
+        page.fill(".try textarea", text)
+        ids, words = bert[0](text)["input_ids"], bert[0].tokenize(text, add_special_tokens=True)
         page.wait_for_function(f"document.querySelectorAll('.tokens > [role]').length === {len(ids)}")
         shown = page.eval_on_selector_all(".tokens > [role]", COLUMNS)
-        assert shown == [[bert[0].convert_ids_to_tokens(one), f"{one}"] for one in ids]
-        bars = page.eval_on_selector_all(".tokens path", HEIGHTS)
+        assert shown == [[word, f"{one}"] for word, one in zip(words, ids, strict=True)]
+        cut = re.findall(r"\S+(?: ##\S+)+|^\S+(?= \S+$)", " ".join(words))[-1]  # or [CLS], alone
+        assert page.locator(".search b").all_inner_texts() == cut.split()
         drawn = (13.5 * table[ids, :16] / table[ids, :16].abs().max().clip(0.181)).flatten().tolist()
-        assert bars == pytest.approx(drawn, abs=0.06)
-        if text == "Airspeed falls.":  # as the page opens; and in its drawing
-            picture = (course.ROOT / "images" / "tokenization.svg").read_text("utf-8")
-            heights = [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)]
-            assert heights == pytest.approx(drawn, abs=0.06)
-        counts = [int(count) for count in re.findall(r"\d+", page.inner_text(".try .count"))]
-        assert sum(counts[:-1]) == counts[-1] == len(ids)
-    assert counts == [2, 1, 1, 3, 7]  # words, marks, cuts, special tokens
-    page.hover(".tokens > div >> nth=2")
-    row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[1], :3].tolist())
-    assert f"Row {ids[1]} of a small BERT’s learned table: {row}, … 384\xa0numbers" in page.inner_text(".all")
-    drawn = (13.5 * table[ids[1]] / table[ids[1]].abs().max()).tolist()
+        assert page.eval_on_selector_all(".tokens path", HEIGHTS) == pytest.approx(drawn, abs=0.06)
+        counts = page.locator(".field mark").count() + 2, int(page.inner_text(".names").split()[0])
+        assert counts == (len(ids), len(ids)) and page.inner_text(".field > div") == f"{text}\u200b"
+    shown = re.findall(r"M[\d. ]+v(-?\d+\.\d)", (course.ROOT / "images/tokenization.svg").read_text("utf-8"))
+    assert [-float(one) for one in shown] == pytest.approx(drawn, abs=0.06)  # in the page's drawing
+    page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
+    row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[3], :3].tolist())
+    assert f"{ids[3]} of a small BERT’s learned table:\n{row}, … 384\xa0numbers" in page.inner_text(".all")
+    drawn = (13.5 * table[ids[3]] / table[ids[3]].abs().max()).tolist()
     assert page.eval_on_selector_all(".all path", HEIGHTS) == pytest.approx(drawn, abs=0.06)
+    page.hover(".tokens > div >> nth=2")
+    assert page.inner_text(".search .lost") == "The capital is lost."
 
 
 def test_formulas_are_mathml(opened):

@@ -55,11 +55,11 @@ const bert = (() => {
     return pieces;
   }
   // Each word of a text as the list of its pieces: {token, id, from: its part of the text}. tried: what is longer and no
-  // token; mark: a punctuation mark; special: not a part of a word.
+  // token; special: not a part of a word.
   async function tokenize(text) {
     const ids = await file("vocabulary"), special = (token) => [{ token, from: token, special: true }];
     const words = text.split(SPECIAL).flatMap((part, i) => (i % 2 ? [special(part)] : wordsOf(part).map((word) => piecesOf(word, ids))));
-    return [special("[CLS]"), ...words, special("[SEP]")].map((pieces) => pieces.map((piece) => ({ ...piece, id: ids.get(piece.token), mark: MARK.test(piece.from) })));
+    return [special("[CLS]"), ...words, special("[SEP]")].map((pieces) => pieces.map((piece) => ({ ...piece, id: ids.get(piece.token) })));
   }
 
   // --- numbers: all are lists of rows, one behind the other, a row for each token
