@@ -50,7 +50,7 @@ COLOURS = """() => {
     const own = (one, name) => parts(getComputedStyle(one)[name]);
     const under = one => one && own(one, 'backgroundColor')[3] < 0.5 ? under(one.parentElement) : one;
     const says = one => [...one.childNodes].some(node => node.nodeName === '#text' && node.data.trim());
-    return [...document.querySelectorAll('article *:not(.headerlink, img, td[style])')].filter(one =>
+    return [...document.querySelectorAll('article *:not(.headerlink, img, td[style], .question b)')].filter(one =>
         one.checkVisibility()).map(one => [one.outerHTML, own(under(one), 'backgroundColor').slice(0, 3),
         says(one) && own(one, 'color').slice(0, 3), !!one.closest('.start:first-child')]);
 }"""
@@ -136,13 +136,11 @@ def attentions_of(bert, text):
     return torch.cat(outputs.attentions).detach(), outputs.hidden_states, tokens
 
 
-def looks(weights, tokens, many=3):
+def looks(weights, tokens):
     """What a token looks at most, as the pages say it."""
-    best, *others = weights.topk(many).indices.tolist()
-    ends = {0: " (start mark)", len(tokens) - 1: " (end mark)"}
-    also = [i for i in others if i not in ends and weights[i] > 0.005][: best in ends]  # a word
-    said = [f"at “⁨{tokens[i]}⁩”{ends.get(i, '')}: {weights[i]:.2f}" for i in (best, *also)]
-    return f"looks {'most ' * (weights[best] < 0.5)}{', '.join(said)}{'' if also else ' of its attention'}"
+    most, best = weights.max(), weights.argmax().item()
+    mark = {0: " (start mark)", len(tokens) - 1: " (end mark)"}.get(best, "")
+    return f"looks {'most ' * (most < 0.5)}at “⁨{tokens[best]}⁩”{mark}: {most:.2f} of the attention"
 
 
 def given(w, query, key):
@@ -153,7 +151,7 @@ def given(w, query, key):
 def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     """06 shows what a token looks at, and which heads do so. near: what weights may miss, but rounding."""
     weights, _, tokens = attentions_of(bert, text)
-    said = f"“⁨{tokens[query]}⁩” {looks(weights[layer, head, query], tokens, 1)} (layer {layer}, head {head})"
+    said = f"“⁨{tokens[query]}⁩” {looks(weights[layer, head, query], tokens)} (layer {layer}, head {head})"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     shown = [*map(float, frame.locator("#digits .digits").all_text_contents())]
     assert shown == pytest.approx(weights[layer, head, query].tolist(), abs=0.0051 + near)
@@ -164,11 +162,10 @@ def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
 
 
-def front_shows(frame, bert, text, layer, head, query, near=0.0):
-    """The first page shows how an output comes about. near: what a weight may miss, besides rounding."""
+def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
+    """The first page shows how an output comes about. near: what a weight may miss; key: of the squares."""
     attentions, states, tokens = attentions_of(bert, text)
-    weights = attentions[layer, head, query]
-    keys = weights.topk(3).indices.tolist()
+    keys = (weights := attentions[layer, head, query]).topk(3).indices.tolist()
     own = bert[1].encoder.layer[layer].attention.self
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
     said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)} (layer {layer}, head {head})"
@@ -183,10 +180,15 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0):
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
-    squares = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
-    assert squares == pytest.approx(attentions[:, :, query, keys[0]].flatten().tolist(), abs=0.0051 + near)
-    seen = {key: max(1, 9 * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
+    squares, key = frame.eval_on_selector_all("#grid button", SAID_DRAWN), keys[0] if key is None else key
+    assert squares == pytest.approx(attentions[:, :, query, key].flatten().tolist(), abs=0.0051 + near)
+    assert frame.inner_text("#grid b") == f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩”"
+    thick = 16 if frame.query_selector("#words.one") else 9  # on one line
+    seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
+    assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
+    asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
+    assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
     return bars
 
 
@@ -212,9 +214,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         assert (test_browser.weights(frame, attentions[layer]) - attentions[layer]).abs().max() < 0.005
     front = opened("index.html")
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
-    frame = front.wait_for_selector("iframe").content_frame()
-    frame.click("#ask")
-    frame.wait_for_selector("#how")
+    (frame := front.wait_for_selector("iframe").content_frame()).click("#ask")
     bars = front_shows(frame, bert, TEXT, 3, 1, 11)  # as the page opens
     for name in ("reads-and-writes", "reads-and-writes-narrow"):
         picture = (course.ROOT / "images" / f"{name}.svg").read_text("utf-8")
@@ -224,11 +224,12 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         frame.click(f"#grid [aria-label=L{layer}H{head}]")
         frame.hover(f"#words button >> text=/^{word}$/")
         front_shows(frame, bert, TEXT, layer, head, tokens.index(word))
-    key = attentions[5, 0, 12].argmax()
+    front.set_viewport_size({"width": 1280, "height": 800})
+    frame.hover("#words.one button >> text=/^she$/")
     frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
-    frame.locator("#said", has_text=f", at “⁨{tokens[key]}⁩”: {attentions[0, 2, 12, key]:.2f}").wait_for()
-    front.click(".wrong")
-    frame.locator("#said", has_text=re.compile("“⁨it⁩” looks at “⁨trophy⁩”.*3, head 1")).wait_for()  # no suitcase
+    front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
+    front.click("[data-right]")
+    frame.locator("#said", has_text=re.compile(r"trophy.*head 1.\sBERT is wrong: .* the suitcase")).wait_for()
     assert front.errors == page.errors == []
 
 
@@ -240,11 +241,10 @@ def test_a_readers_own_sentence_is_read_by_the_model(site, open_page, bert):
         assert f"{size:.0f} MB" in page.inner_text(".own")
         frame = page.wait_for_selector("iframe").content_frame()
         frame.locator("#said", has_text="“⁨it⁩” looks at “⁨class⁩”: 0.92").wait_for()
-        for wrong, said in (("", "Type a sentence first."), ("한국어 " * 30, "That is 242 tokens.")):
+        for wrong, said in (("한국어 " * 30, "That is 242 tokens."), ("", "Type a sentence first.")):
             page.fill(".own textarea", wrong)
             page.press(".own textarea", "Enter")
             page.locator(".own p", has_text=said).wait_for()
-        page.fill(".own textarea", "")
         page.type(".own textarea", text)
         page.route("**/layer-3.js", lambda route: route.fulfill(body="half of"), times=1)
         page.click("text=Read it")
