@@ -323,8 +323,7 @@ def test_of_the_courses_own_llama_the_weights_that_it_returns_are_named():
     for given in (by_hand, {"tokenizer": Masked(), "sentence_a": "w5"}):
         with pytest.raises(TypeError, match=r"Llama .*this one does, as outputs\.attentions"):
             neuron_view(model, **given)
-    assert head_view(model(ids).attentions, names(5))
-    assert neuron_view(to_llama(model).model, **by_hand)
+    assert head_view(model(ids).attentions, names(5)) and neuron_view(to_llama(model).model, **by_hand)
 
 
 @pytest.mark.slow
@@ -345,8 +344,7 @@ def test_numbers_drawn_of_the_model_that_writes_are_its_own():
     data = data_of(neuron_view(theirs.model, **given, **some))
     (panel,) = data["attention"]
     assert [panel["layers"], panel["heads"], data["layer"], data["head"]] == [*some.values(), 29, 8]
-    assert not data["remark"]
-    assert (drawn(panel) - expected[[29, 4]][:, [8, 0]]).abs().max() < 1e-5
+    assert not data["remark"] and (drawn(panel) - expected[[29, 4]][:, [8, 0]]).abs().max() < 1e-5
     for view, numbers in ((head_view, "weights"), (model_view, "weights"), (text_view, "levels")):
         page = view(attentions, tokens)
         assert len(page.html) < 1_000_000 > len(whole.html)

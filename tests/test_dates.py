@@ -93,8 +93,7 @@ def test_equal_seeds_give_equal_trainings_and_unequal_ones_do_not(count, dropout
         torch.manual_seed(place)  # whatever the generator stands at
         runs.append((train(model, pairs, steps=3, batch_size=4, seed=seed), model.state_dict()))
     (first, weights), (again, same), (other, _) = runs
-    assert first == again != other
-    assert all(torch.equal(weights[name], same[name]) for name in weights)
+    assert first == again != other and all(torch.equal(weights[name], same[name]) for name in weights)
 
 
 def test_each_step_goes_by_the_gradient_of_its_own_batch_cut_to_length_one():

@@ -85,8 +85,7 @@ def test_lines_of_plots_are_told_apart_without_colour():
 
 
 def test_digits_in_a_table_of_weights_can_be_read():
-    weights = np.linspace(0, 1, 201)[None]
-    for part in np.split(weights, 3, axis=1):
+    for part in np.split(np.linspace(0, 1, 201)[None], 3, axis=1):
         html = plots.AttentionTable(part, index=["a"], columns=range(67))._repr_html_()
         found = re.findall(r"rgb\((\d+),(\d+),(\d+)\);color:(\w+)", html)
         assert len(found) == 67

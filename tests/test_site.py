@@ -50,7 +50,7 @@ COLOURS = """() => {
     const own = (one, name) => parts(getComputedStyle(one)[name]);
     const under = one => one && own(one, 'backgroundColor')[3] < 0.5 ? under(one.parentElement) : one;
     const says = one => [...one.childNodes].some(node => node.nodeName === '#text' && node.data.trim());
-    return [...document.querySelectorAll('article *:not(.headerlink, img, td[style], .question b)')].filter(one =>
+    return [...document.querySelectorAll('article *:not(.headerlink, img, td[style], mark)')].filter(one =>
         one.checkVisibility()).map(one => [one.outerHTML, own(under(one), 'backgroundColor').slice(0, 3),
         says(one) && own(one, 'color').slice(0, 3), !!one.closest('.start:first-child')]);
 }"""
@@ -60,6 +60,9 @@ ENDS = """all => all.map(line => {
     const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
     return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
 })"""
+# The widest arc of each head, drawn small: how wide it is, and where it ends.
+WIDEST = """all => all.map(one => [...one.querySelectorAll('[stroke-width]')].map(arc => ['stroke-width', 'd']
+    .map(is => +arc.getAttribute(is).split(' ').slice(-2)[0])).sort((a, b) => b[0] - a[0])[0] ?? [0, 0])"""
 SAID_DRAWN = "all => all.map(b => (+b.title.slice(-4) + parseFloat(b.style.backgroundPosition) / 100) / 2)"
 # The token and the id of each column, if the names of the rows stand before it.
 COLUMNS = """all => all.map(one => [...document.querySelectorAll('.names')].some(name => name.offsetTop ===
@@ -151,15 +154,20 @@ def given(w, query, key):
 def view_shows(frame, bert, text, layer, head, query, near=0.0, task=0):
     """06 shows what a token looks at, and which heads do so. near: what weights may miss, but rounding."""
     weights, _, tokens = attentions_of(bert, text)
-    said = f"“⁨{tokens[query]}⁩” {looks(weights[layer, head, query], tokens)} (layer {layer}, head {head})"
+    own = weights[:, :, query]
+    said = f"“⁨{tokens[query]}⁩” {looks(own[layer, head], tokens)} (layer {layer}, head {head})"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}$")).wait_for()
     shown = [*map(float, frame.locator("#digits .digits").all_text_contents())]
-    assert shown == pytest.approx(weights[layer, head, query].tolist(), abs=0.0051 + near)
-    shares = given(weights, query, weights[layer, head, query].argmax())[task].flatten()
-    squares = frame.eval_on_selector_all("#grid button", SAID_DRAWN)
-    assert squares == pytest.approx(shares.tolist(), abs=0.0051 + near)
-    assert frame.inner_text("#grid b") == f"{(shares >= 0.5).sum()} of {len(shares)}"
-    assert frame.get_attribute(f"#tasks button >> nth={task}", "aria-pressed") == "true"
+    assert shown == pytest.approx(own[layer, head].tolist(), abs=0.0051 + near)
+    shares = given(weights, query, own[layer, head, 1:-1].argmax() + 1)[task].flatten().numpy()
+    assert frame.eval_on_selector_all("#grid button", SAID_DRAWN) == pytest.approx(shares, abs=0.0051 + near)
+    assert frame.inner_text(f"[aria-pressed^=t]:nth-of-type({task + 1})~p b") == f"{sum(shares >= 0.5)} of 72"
+    rest = weights[layer, head, [i for i in range(len(tokens)) if task and i != query]]  # those of all words
+    seen = frame.eval_on_selector_all(".others path", "all => all.map(one => +one.getAttribute('opacity'))")
+    assert seen == pytest.approx((0.8 * rest[rest >= 0.05]).tolist(), abs=0.004)
+    most, key = own.flatten(0, 1).max(-1)
+    arcs = (not task) * np.column_stack([0.4 + 4 * most, 5 + 50 * key / (len(tokens) - 1)])
+    assert np.array(frame.eval_on_selector_all("#grid svg", WIDEST)) == pytest.approx(arcs, abs=0.03 + near)
 
 
 def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
@@ -199,10 +207,14 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     page.goto(f"{site.address}/notebooks/06_head_view.html")
     opening = page.wait_for_selector("iframe").content_frame()
     view_shows(opening, bert, TEXT, 3, 1, 11)  # as the page opens: "it"
-    for layer, head, query in ((0, 2, 15), (3, 1, 11)):
-        opening.click(f"#grid [aria-label=L{layer}H{head}]")
-        opening.hover(f"#left [aria-label$=' {query}']")
-        view_shows(opening, bert, TEXT, layer, head, query)
+    for query, act, layer, kept in ((15, "hover", 3, 11), (15, "click", 2, 15), (11, "click", 3, 11)):
+        opening.click(f"#grid [aria-label=L{layer}H1]")
+        getattr(opening, act)(f"#words [aria-label$=' {query}']")
+        view_shows(opening, bert, TEXT, layer, 1, query)
+        opening.hover("#grid [aria-label=L0H3]")  # is shown, but not chosen
+        opening.locator("#said", has_text=f"{looks(attentions[0, 3, kept], tokens)} (layer 0, ").wait_for()
+        opening.hover("#said")
+        view_shows(opening, bert, TEXT, layer, 1, kept)
     for task, shares in [*enumerate(given(attentions, 11, 7))][::-1]:  # the pair stays, in all heads
         opening.click(f"#tasks button >> nth={task}")  # finds the head that gives most
         view_shows(opening, bert, TEXT, *divmod(shares.argmax().item(), 12), 11, task=task)

@@ -275,8 +275,7 @@ def imports(room):
 
 def test_the_map_is_true_and_imports_run_one_way():
     rooms = {room_of(file) for file in UTILS.rglob("*.py")} - {"__init__"}
-    assert {room: imports(room) for room in rooms} == MAP
-    assert tuple(TopologicalSorter(MAP).static_order())
+    assert {room: imports(room) for room in rooms} == MAP and tuple(TopologicalSorter(MAP).static_order())
 
 
 def test_notebooks_and_rooms_stay_short():
