@@ -194,7 +194,7 @@ function say(text) {
   byId("said").textContent = text;
   byId("said").style.minHeight = `${byId("said").offsetHeight}px`;
 }
-let HINT = matchMedia("(hover: none)").matches
+const HINT = matchMedia("(hover: none)").matches
   ? "Tap a token to see its weights in digits. A second tap lets go."
   : "Point at a token to see its weights in digits. A click keeps it, Escape lets go.";
 
