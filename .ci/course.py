@@ -201,7 +201,7 @@ def generated(path: Path) -> dict[str, str]:
 
 def entry() -> str:
     """The first line after what the course is: what to click."""
-    badge = '<img src="images/open-in-colab.svg" alt="Open in Colab" height="32" align="absmiddle">'
+    badge = '<img src="images/open-in-colab.svg" alt="Open in Colab" width="176" align="absmiddle">'
     return f"[{badge}]({colab(paths()[0])})&nbsp; or [start reading](notebooks/{paths()[0].name})"
 
 
