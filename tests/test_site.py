@@ -199,7 +199,6 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
     assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
-    return bars
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
@@ -229,11 +228,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     front = opened("index.html")
     front.set_viewport_size({"width": 540, "height": 800})  # narrower: the words stand in more lines
     (frame := front.wait_for_selector("iframe").content_frame()).click("#ask")
-    bars = front_shows(frame, bert, TEXT, 3, 1, 11)  # as the page opens
-    for name in ("reads-and-writes", "reads-and-writes-narrow"):
-        picture = (course.ROOT / "images" / f"{name}.svg").read_text("utf-8")
-        heights = [-float(one) for one in re.findall(r"M[\d. ]+v(-?\d+\.\d)", picture)]
-        assert heights == pytest.approx((17 / 30 * bars[[0, 1, 2, 3, 4, 7]]).flatten().tolist(), abs=0.06)
+    front_shows(frame, bert, TEXT, 3, 1, 11)  # as the page opens
     for word, layer, head in (("she", 3, 1), ("it", 0, 2), ("friend", 3, 1), ("so", 5, 0)):
         frame.click(f"#grid [aria-label=L{layer}H{head}]")
         frame.hover(f"#words button >> text=/^{word}$/")
