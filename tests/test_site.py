@@ -238,7 +238,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
     front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
     front.click("[data-right]")
-    frame.locator("#said", has_text=re.compile(r"trophy.*\sThis head is wrong: .* suitcase")).wait_for()
+    frame.locator("#said", has_text=re.compile(r"trophy.*\sThe wrong noun: .* suitcase")).wait_for()
     assert front.errors == page.errors == []
 
 
