@@ -199,6 +199,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
     assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
+    is_told = bool(asks) and text == TEXT and (layer, head) == (3, 1)  # an answer that is right
+    assert frame.page.locator(".untold").is_visible() == is_told
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
@@ -238,7 +240,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
     frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
     front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
     front.click("[data-right]")
-    frame.locator("#said", has_text=re.compile(r"trophy.*\sThe wrong noun: .* suitcase")).wait_for()
+    frame.locator("#said", has_text=re.compile(r"trophy.*\sBut .* suitcase")).wait_for()
     assert front.errors == page.errors == []
 
 
