@@ -182,8 +182,12 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
     assert [*map(float, frame.locator("#how .bar").all_text_contents())] == shown
     asks, keyed, values = qkv[0][query], qkv[1][keys], qkv[2][keys]
-    scores = [*frame.locator("#how .right").all_text_contents()[1:4], frame.text_content("#ask i").split()[6]]
-    shown = pytest.approx((keyed[[0, 1, 2, 0]] @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
+    line = re.findall(r"⁩ (−?\d+\.\d)|(\d\.\d\d)", frame.text_content("#ask i"))  # two scores, two weights
+    assert [*map(float, [w for _, w in line[2:]])] == pytest.approx(
+        weights[keys[:2]].tolist(), abs=0.0051 + near
+    )
+    scores = [*frame.locator("#how .right").all_text_contents()[1:4], *(score for score, _ in line[:2])]
+    shown = pytest.approx((keyed[[0, 1, 2, 0, 1]] @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     assert [float(one.replace("−", "-")) for one in scores] == shown
     each = (asks, keyed, torch.vstack([values, weights @ qkv[2]]))  # drawn with a scale of its own
     bars = torch.vstack([15 * one / one.abs().max() for one in each])[[0, 1, 4, 2, 5, 3, 6, 7]]
