@@ -182,7 +182,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     shown = pytest.approx([*weights[keys].tolist(), 1 - weights[keys].sum().item()], abs=0.0051 + near)
     assert [*map(float, frame.locator("#how .bar").all_text_contents())] == shown
     asks, keyed, values = qkv[0][query], qkv[1][keys], qkv[2][keys]
-    line = re.findall(r"⁩ (−?\d+\.\d)|(\d\.\d\d)", frame.text_content("#ask i"))  # two scores, two weights
+    line = re.findall(r"” (−?\d+\.\d)|(\d\.\d\d)", frame.text_content("#ask i"))  # two scores, two weights
     assert [*map(float, [w for _, w in line[2:]])] == pytest.approx(
         weights[keys[:2]].tolist(), abs=0.0051 + near
     )
