@@ -240,7 +240,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         frame.hover(f"#words button >> text=/^{word}$/")
         front_shows(frame, bert, TEXT, layer, head, tokens.index(word))
     front.set_viewport_size({"width": 1280, "height": 800})
-    frame.click("#words.one button >> text=/^she$/")
+    frame.hover("#words.one button >> text=/^she$/")
     frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
     front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
     front.click("[data-right]")
