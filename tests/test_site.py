@@ -203,9 +203,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
     assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
-    assert frame.page.locator(".untold").is_visible() == bool(
-        asks and text == TEXT and (layer, head) == (3, 1)
-    )
+    is_told = asks and text == TEXT and (layer, head) == (3, 1)
+    assert frame.page.locator(".untold").is_visible() == bool(is_told)
 
 
 def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
@@ -241,8 +240,7 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         frame.hover(f"#words button >> text=/^{word}$/")
         front_shows(frame, bert, TEXT, layer, head, tokens.index(word))
     front.set_viewport_size({"width": 1280, "height": 800})
-    frame.hover("#words.one button >> text=/^she$/")
-    frame.wait_for_selector("#words.one .of-query >> text=/^she$/")
+    frame.click("#words.one button >> text=/^she$/")
     frame.press("#grid [aria-label=L0H2]", "Enter")  # shows the same pair, in another head
     front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
     front.click("[data-right]")
