@@ -183,9 +183,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert [*map(float, frame.locator("#how .bar").all_text_contents())] == shown
     asks, keyed, values = qkv[0][query], qkv[1][keys], qkv[2][keys]
     line = re.findall(r"” (−?\d+\.\d)|(\d\.\d\d)", frame.text_content("#ask i"))  # two scores, two weights
-    assert [*map(float, [w for _, w in line[2:]])] == pytest.approx(
-        weights[keys[:2]].tolist(), abs=0.0051 + near
-    )
+    shown = pytest.approx(weights[keys[:2]].tolist(), abs=0.0051 + near)
+    assert [float(weight) for _, weight in line[2:]] == shown
     scores = [*frame.locator("#how .right").all_text_contents()[1:4], *(score for score, _ in line[:2])]
     shown = pytest.approx((keyed[[0, 1, 2, 0, 1]] @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     assert [float(one.replace("−", "-")) for one in scores] == shown
@@ -240,8 +239,9 @@ def test_views_draw_the_weights_of_the_model(site, open_page, opened, bert):
         frame.hover(f"#words button >> text=/^{word}$/")
         front_shows(frame, bert, TEXT, layer, head, tokens.index(word))
     front.set_viewport_size({"width": 1280, "height": 800})
-    frame.click("#words.one button >> text=/^she$/")
-    frame.press("#grid [aria-label=L0H2]", "Enter")  # shows the same pair, in another head
+    front.screenshot()  # drawn anew, it gets the mouse where it is now
+    frame.hover("#words.one button >> text=/^she$/")
+    frame.click("#grid [aria-label=L0H2]")  # shows the same pair, in another head
     front_shows(frame, bert, TEXT, 0, 2, 15, key=attentions[5, 0, 15].argmax())
     front.click("[data-right]")
     frame.locator("#said", has_text=re.compile(r"trophy.*\sBut .* suitcase")).wait_for()
