@@ -130,8 +130,8 @@ def stage(folder: Path, chosen: list[str]) -> None:
 
     texts = [*course.ROOT.glob("*.md"), *course.NOTEBOOKS.glob("*.md")]
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    if view:
-        top = r"(.+?\.) (.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*(?=At the end)"  # what, needs, Colab
+    if view:  # what, needs, Colab
+        top = r"(.+?\.) (.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*(?=At the end)"
         pages[course.README] = re.sub(top, PARTS["front.md"], pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>| align=.absmiddle.", "", pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + PARTS["contents.md"]
