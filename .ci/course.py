@@ -202,7 +202,8 @@ def generated(path: Path) -> dict[str, str]:
 def entry() -> str:
     """The first line after what the course is: what to click."""
     badge = '<img src="images/open-in-colab.svg" alt="Open in Colab" width="176" align="absmiddle">'
-    return f"[{badge}]({colab(paths()[0])})&nbsp; or [start reading](notebooks/{paths()[0].name})"
+    start = f"[{badge}]({colab(paths()[0])})&nbsp; or [start reading](notebooks/{paths()[0].name})"
+    return f"{start}. You need some PyTorch and 20 hours. It runs [offline](#start)."
 
 
 def launch() -> str:

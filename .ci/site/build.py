@@ -127,11 +127,10 @@ def stage(folder: Path, chosen: list[str]) -> None:
             title.source = re.sub(r"!\[.*", PARTS[name], title.source)
     for name, notebook in notebooks.items():
         nbformat.write(page(notebook), folder / "notebooks" / name)
-
     texts = [*course.ROOT.glob("*.md"), *course.NOTEBOOKS.glob("*.md")]
     pages = {path: linked(path.read_text(encoding="utf-8"), path.parent) for path in texts}
-    if view:  # what, needs, Colab
-        top = r"(.+?\.) (.+)\n\n<!-- entry -->\n.*?\((.*?)\)[\s\S]*?</picture>\n\n.*(?=At the end)"
+    if view:  # what, Colab, needs
+        top = r"(.+)\n\n<!-- entry -->\n.*?\((.*?)\).*?\. (.*)\n[\s\S]*?</picture>\n\n.*"
         pages[course.README] = re.sub(top, PARTS["front.md"], pages[course.README], count=1)
     pages[course.README] = re.sub("</?picture>|<source.*?>| align=.absmiddle.", "", pages[course.README])
     pages[course.ROOT / "index.md"] = pages.pop(course.README) + PARTS["contents.md"]
