@@ -203,7 +203,7 @@ def entry() -> str:
     """The first line after what the course is: what to click."""
     badge = '<img src="images/open-in-colab.svg" alt="Open in Colab" width="176" align="absmiddle">'
     start = f"[{badge}]({colab(paths()[0])})&nbsp; or [start reading](notebooks/{paths()[0].name})"
-    return f"{start}. You need some PyTorch and 20 hours. It runs [offline](#start)."
+    return f"{start}. You need some PyTorch and 20 hours. It also runs [offline](#start)."
 
 
 def launch() -> str:
