@@ -193,8 +193,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     squares, key = frame.eval_on_selector_all("#grid button", SAID_DRAWN), keys[0] if key is None else key
     assert squares == pytest.approx(attentions[:, :, query, key].flatten().tolist(), abs=0.0051 + near)
     here = f", here {weights[key]:.2f}" * (key != keys[0])
-    pair = f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩”"
-    assert frame.inner_text("#grid p > span") == f"{pair} in this BERT’s 72 heads{here}"
+    assert frame.inner_text("#grid p > span") == f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩” in 72 heads{here}"
     thick = 22 if frame.query_selector("#words.one") else 9  # on one line
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
