@@ -7,8 +7,7 @@ from nbconvert.preprocessors import Preprocessor
 
 # Code, which stays as it is, or a formula: $$...$$ or $...$, which begins and ends with no space.
 CODE_OR_FORMULA = re.compile(
-    r"(?P<code>```.*?```|`[^`\n]+`)|\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?=\S)(?P<inline>[^$\n]+?)(?<=\S)\$(?!\d)",
-    re.DOTALL,
+    r"(?s)(?P<code>```.*?```|`[^`\n]+`)|\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?=\S)(?P<inline>[^$\n]+?)(?<=\S)\$(?!\d)"
 )
 
 
@@ -16,7 +15,8 @@ def mathml(formula: str, display: str) -> str:
     """A formula of LaTeX as MathML. `display`: "inline" or "block"."""
     # Upright names such as softmax arrive as one element a letter, which would be set apart.
     apart = r"<mrow>((?:<mi mathvariant=\"normal\">\w</mi>){2,})</mrow>"
-    made = convert(formula, display=display)
+    formula = re.sub(r"(?<=\w) (?=\\(?:ln|log|sin|cos) )|(?<=ln|og|in|os) (?=\w)", r"\\, ", formula)
+    made = convert(formula.replace("{,}", r"\text{,}"), display=display)
     return re.sub(apart, lambda letters: f"<mi>{re.sub('<[^>]+>', '', letters[1])}</mi>", made)
 
 

@@ -42,7 +42,7 @@ linkcheck_ignore = [f"https://.*{course.repository()}"] if course.repository().s
 
 
 def write(place, writer, node):
-    writer.body.append(mathml(node.astext(), place))
+    writer.body.append(f"{mathml(node.astext(), place)}\u2060")  # what ends a sentence stays on its line
     raise SkipNode
 
 

@@ -1,10 +1,10 @@
 // The head view: two columns of tokens, a line from each query to each key, and a numbered square for each head.
 
 const ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else, its letters
-const SHARES = [[0.24, 0.38], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
+const SHARES = [[0.28, 0.34], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-const LINES = [124, 124]; // the least room for lines, or a third of the page: on a phone, and else
+const LINES = [96, 124]; // the least room for lines, or a third of the page: on a phone, and else
 let ROW, words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
@@ -40,7 +40,7 @@ function draw() {
   svg(drawing, "text", { class: "heading query", x: place.left - 7.5, y: 15, "text-anchor": "end" }, "query");
   svg(drawing, "text", { class: "heading key", x: place.right + 7.5, y: 15 }, "key");
   drawAll();
-  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.85 : 0.82 };
+  const sizes = { words, size: SIZE, away: 6, free: digits, room: narrow ? 0.95 : 0.82 };
   watched = drawColumns(drawing, [left, right], place, sizes, paint, rest);
   const index = kept ? [left, right][kept[0]].findIndex(({ pieces }) => pieces.includes(kept[1])) : -1;
   watched.keep(index < 0 ? null : [kept[0], index]);
