@@ -38,8 +38,9 @@ def chromium(chromium):
 
 # Which parts of a page have to be scrolled sideways, or hide something; on a phone printed columns may be.
 CUT = """() => [...document.querySelectorAll('article *')].filter(one => one.checkVisibility() &&
-    one.clientWidth && one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== 'visible'
-    && !(innerWidth === 390 && one.matches('pre.columns'))).map(one => one.outerHTML)"""
+    (one.matches('.dataframe td') && parseFloat(getComputedStyle(one).fontSize) < 9 || one.clientWidth &&
+    one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== 'visible'
+    && !(innerWidth === 390 && one.matches('pre.columns')))).map(one => one.outerHTML)"""
 # Which printed columns are broken: they take more lines of the page than they have, or than padding takes.
 BROKEN = """() => [...document.querySelectorAll('pre.columns')].filter(one => one.clientHeight /
     parseFloat(getComputedStyle(one).lineHeight) > one.textContent.trimEnd().split('\\n').length + 1.5

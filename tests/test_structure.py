@@ -235,10 +235,8 @@ def test_readmes_drawings_show_what_cells_print():
     numbers = re.findall(r"\b\d[\d,.]*\d\b", " ".join(writes + temperature))
     sentences = [text for text in temperature if re.match(r"wa|wh", text)]
     assert len(numbers) == 12 and len(sentences) == 3 and all(one in writer for one in numbers + sentences)
-    (score, _), (other, weight) = re.findall(
-        r"(?m)^(?:class|this) +([\d.]+) +([\d.]+)$", printed(NOTEBOOKS[7])
-    )[:2]
-    looks = [*re.findall(r"it -> class \['L3H1: ([\d.]+)", views), weight, score, other]
+    rows = re.findall(r"(?m)^(?:class|this) +(\S+) +(\S+)$", printed(NOTEBOOKS[7]))[:2]
+    looks = [*re.findall(r"it -> class \['L3H1: ([\d.]+)", views), rows[1][1], rows[0][0], rows[1][0]]
     readme = PAGES[0].read_text(encoding="utf-8")
     told = re.findall(r"\d\.\d+", re.search(r'alt="([^"]+)" src="images/what-is-it.svg"', readme)[1])
     both = zip(told, looks, strict=True)
