@@ -4,7 +4,7 @@ const ROWS = [24, 22.5], SIZE = 15; // of a row: its height on a phone and else,
 const SHARES = [[0.28, 0.34], [0.26, 0.26]]; // of the width, for words and bars at the left and right: on a phone, and else
 const TOP = 24;
 const LONG = 30; // more lines of text seldom fit on a screen
-const LINES = [96, 124]; // the least room for lines, or a third of the page: on a phone, and else
+const LINES = [124, 124]; // the least room for lines, or a third of the page: on a phone, and else
 let ROW, words, place; // the widths of the columns of words; where lines run between them
 let ink, inkOfOne; // the canvas of all lines, and that of one token's
 let left, right, weights, shown; // the lines of text; the weights (head, then row by row); which heads are on
