@@ -36,7 +36,7 @@ def chromium(chromium):
     return chromium.new_context()  # its pages share what they have loaded
 
 
-# Which parts of a page have to be scrolled sideways, hide something or cannot be read; on a phone printed columns may be.
+# Which parts of a page are scrolled sideways, hide something or are too small; on a phone columns may be.
 CUT = """() => [...document.querySelectorAll('article *')].filter(one => one.checkVisibility() &&
     (one.matches('.dataframe td') && parseFloat(getComputedStyle(one).fontSize) < 9 || one.clientWidth &&
     one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== 'visible'
