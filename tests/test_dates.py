@@ -41,8 +41,7 @@ def test_dates_come_in_every_form_and_ordinals_end_as_in_english():
 
 def test_held_out_days_are_never_trained_on():
     trained, held_out = ({day for _, day in make_dates(10_000, 0, held_out=h)} for h in (False, True))
-    assert not trained & held_out and len(held_out) > 4000
-    # Nothing about them is special.
+    assert not trained & held_out and len(held_out) > 4000  # and nothing about them is special:
     assert len({day[5:7] for day in held_out}) == 12 and len({day[8:] for day in held_out}) == 31
 
 

@@ -282,8 +282,9 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
         counts = page.locator(".field mark").count() + 2, int(page.inner_text(".names").split()[0])
         assert counts == (len(ids), len(ids)) and page.inner_text(".field > div") == f"{text}\u200b"
     drawing = (course.ROOT / "images/tokenization.svg").read_text("utf-8")
-    tried = [(word, word in bert[0].vocab) for word in re.findall(r">(airs\w*)<", drawing)]
-    assert tried == [("airspeed"[:letters], letters == 4) for letters in (8, 7, 6, 5, 4)]
+    tried = {word: word in bert[0].vocab for word in re.findall(r">(airs\w*)<", drawing)}
+    assert tried == {"airspeed"[:letters]: letters == 4 for letters in (8, 7, 6, 5, 4)}
+    assert dict(re.findall(r">(\d+)</.*\n.*>(\D.*)</", drawing)) == {one: word for word, one in shown}
     shown = re.findall(r"M[\d. ]+v(-?\d+\.\d)", drawing)
     assert [-float(one) for one in shown] == pytest.approx(drawn, abs=0.06)  # in the page's drawing
     page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
