@@ -47,9 +47,8 @@ def test_held_out_days_are_never_trained_on():
 
 def test_equal_seeds_give_equal_dates_and_unequal_ones_do_not():
     assert make_dates(50, seed=3) == make_dates(80, seed=3)[:50] != make_dates(50, seed=4)
-    # What a notebook has stored depends on them, in every Python.
     stored = [("monday, dec 5th, 2050", "2050-12-05"), ("Monday, 12 January 2071", "2071-01-12")]
-    assert make_dates(2, seed=0) == stored
+    assert make_dates(2, seed=0) == stored  # what a notebook has stored depends on them, in every Python
 
 
 def test_every_date_can_be_encoded_and_read_back_and_fits_the_positions():

@@ -26,9 +26,8 @@ TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 
 def make(*arguments, cwd=course.ROOT, **variables):
-    # Without the flags of the make that may be running these tests.
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | variables
-    return subprocess.run(["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True)
+    return subprocess.run(["make", *arguments], cwd=cwd, env=env, capture_output=True, text=True)  # as alone
 
 
 def test_make_help_lists_every_target():

@@ -396,8 +396,7 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
         assert page.eval_on_selector_all("#columns span", centre) == numbers and len(numbers) == 12
     drawing = page.locator("#grid" if kind.startswith("model") else "#vis")
     shown = np.array(Image.open(io.BytesIO(drawing.screenshot())).convert("RGB")) / 255
-    # Above the lines of a head view stand menus and squares.
-    below = shapes(view, Fan)[0].top - 22.5 / 2 - 24 if kind.startswith("head") else 0
+    below = shapes(view, Fan)[0].top - 22.5 / 2 - 24 if kind.startswith("head") else 0  # menus and squares
     picture = np.array(image(view))[round(sharpness * below) :] / 255
     height, width = np.minimum(shown.shape, picture.shape)[:2]
     found = apart(shown[:height, :width], picture[:height, :width]).mean()
@@ -414,9 +413,8 @@ def test_save_writes_what_the_suffix_says(tmp_path):
     assert view.save(tmp_path / "view.PNG").read_bytes() == view.png
     assert view.save(str(tmp_path / "view.pdf")).read_bytes().startswith(b"%PDF")
     drawing = ElementTree.parse(view.save(tmp_path / "view.svg"))
-    # 100 pixels are an inch of 72 points.
     size = [float(drawing.getroot().get(side).removesuffix("pt")) / 0.72 for side in ("width", "height")]
-    assert size == pytest.approx([view.sheet.width, view.sheet.height], abs=0.1)
+    assert size == pytest.approx([view.sheet.width, view.sheet.height], abs=0.1)  # 100: an inch, 72 points
     texts = [part.text for part in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert {"é", "<b>", "c", "query", "key", "0", "1"} <= set(texts)
     paths = list(drawing.iter("{http://www.w3.org/2000/svg}path"))

@@ -55,12 +55,13 @@ COLOURS = """() => {
         one.checkVisibility()).map(one => [one.outerHTML, own(under(one), 'backgroundColor').slice(0, 3),
         says(one) && own(one, 'color').slice(0, 3), !!one.closest('.start:first-child')]);
 }"""
-# To which word each line leads, and how wide it is.
-ENDS = """all => all.map(line => {
-    const { x, y } = line.getPointAtLength(1e9), to = [...line.closest('#words').querySelectorAll('button')];
-    const away = word => Math.hypot(word.offsetLeft + word.offsetWidth / 2 - x, word.offsetTop + 15 - y);
-    return [to.indexOf(to.reduce((a, b) => away(b) < away(a) ? b : a)), +line.getAttribute('stroke-width')];
-})"""
+# From which part to which each line leads: a word, or a cell of the table below them; and how wide it is.
+ENDS = """all => all.map(line => [...[0, 1e9].map(at => {
+    const { x, y } = line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
+    const away = find('#words button, #how p').map(one => one.getBoundingClientRect()).map(box =>
+        Math.hypot(x - clamp(x, box.left, box.right), y - clamp(y, box.top, box.bottom)));
+    return away.indexOf(Math.min(...away));
+}), +line.getAttribute('stroke-width')])"""
 # The widest arc of each head, drawn small: how wide it is, and where it ends.
 WIDEST = """all => all.map(one => [...one.querySelectorAll('[stroke-width]')].map(arc => ['stroke-width', 'd']
     .map(is => +arc.getAttribute(is).split(' ').slice(-2)[0])).sort((a, b) => b[0] - a[0])[0] ?? [0, 0])"""
@@ -186,8 +187,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     scores = frame.locator("#how .right").all_text_contents()[1:3]
     shown = pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     assert [float(one.replace("−", "-")) for one in scores] == shown
-    output = values.sum(0)
-    taken = torch.vstack([values[keys], output - values[keys].sum(0), output])  # the third: of all others
+    taken = torch.vstack([values[keys], values.sum(0) - values[keys].sum(0), values.sum(0)])  # 3: others
     bars = torch.vstack([15 * one / one.abs().max() for one in (asks, keyed, taken)])  # each to its scale
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
@@ -197,7 +197,11 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.inner_text("#grid p > span") == f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩” in 72 heads{here}"
     thick = 22 if frame.query_selector("#words.one") else 9  # on one line
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
-    assert dict(frame.eval_on_selector_all("#words .line", ENDS)) == pytest.approx(seen, abs=0.03)
+    lines, n = frame.eval_on_selector_all(":is(.line, #ways :not(.tip))", ENDS), len(tokens)
+    assert {to: wide for one, to, wide in lines if one == query and to < n} == pytest.approx(seen, abs=0.03)
+    ways = [[keys[0], n + 8]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]  # key, query, output
+    ways *= thick == 22 and frame.evaluate("innerWidth >= 1100")  # elsewhere there is no room for them
+    assert [way[:2] for way in lines[len(seen) :]] == ways
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
     assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
@@ -284,9 +288,9 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     drawing = (course.ROOT / "images/tokenization.svg").read_text("utf-8")
     tried = {word: word in bert[0].vocab for word in re.findall(r">(airs\w*)<", drawing)}
     assert tried == {"airspeed"[:letters]: letters == 4 for letters in (8, 7, 6, 5, 4)}
-    assert dict(re.findall(r">(\d+)</.*\n.*>(\D.*)</", drawing)) == {one: word for word, one in shown}
-    shown = re.findall(r"M[\d. ]+v(-?\d+\.\d)", drawing)
-    assert [-float(one) for one in shown] == pytest.approx(drawn, abs=0.06)  # in the page's drawing
+    assert re.findall(r">(\d+)<", drawing)[6:] == [one for _, one in shown]
+    assert dict(re.findall(r">(\d+)</.*\n.*>([^\d\s].*)</", drawing)) == {one: word for word, one in shown}
+    assert [-float(one) for one in re.findall(r"v(-?\d+\.\d)", drawing)] == pytest.approx(drawn, abs=0.06)
     page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
     row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[3], :3].tolist())
     assert f"{ids[3]} of a small BERT’s learned table:\n{row}, … 384\xa0numbers" in page.inner_text(".all")
