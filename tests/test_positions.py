@@ -42,8 +42,7 @@ def test_sinusoidal_positions_are_those_worked_by_hand():
         [0.9092974, -0.4161468, 0.0199987, 0.9998000],  # sin 2, cos 2, sin 0.02, cos 0.02
     ]
     close(table, torch.tensor(expected), 1e-6)
-    # The paper's reason for them: a step of k is one linear map, whatever the position.
-    table = sinusoidal_positions(40, 4).double()
+    table = sinusoidal_positions(40, 4).double()  # the paper's reason: a step of k is linear
     close(table[20:33] @ torch.linalg.lstsq(table[:20], table[7:27]).solution, table[27:40], 1e-5)
 
 

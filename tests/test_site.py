@@ -183,12 +183,13 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
     shown = pytest.approx(weights[keys].tolist(), abs=0.0051 + near)
     assert [*map(float, frame.locator("#how .bar:not(.rest)").all_text_contents())] == shown
-    asks, keyed, values = qkv[0][query], qkv[1][keys], weights[:, None] * qkv[2]  # as much as is taken
+    asks, keyed, taken = qkv[0][query], qkv[1][keys], weights[:, None] * qkv[2]
     scores = frame.locator("#how .right").all_text_contents()[1:3]
     shown = pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     assert [float(one.replace("−", "-")) for one in scores] == shown
-    taken = torch.vstack([values[keys], values.sum(0) - values[keys].sum(0), values.sum(0)])  # 3: others
-    bars = torch.vstack([15 * one / one.abs().max() for one in (asks, keyed, taken)])  # each to its scale
+    values = [part for key in keys for part in (qkv[2][key], taken[key])]  # behind what is taken: all of it
+    values = torch.vstack([*values, taken.sum(0) - taken[keys].sum(0), taken.sum(0)])
+    bars = torch.vstack([15 * one / one.abs().max() for one in (asks, keyed, values)])  # each to its scale
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
     squares, key = frame.eval_on_selector_all("#grid button", SAID_DRAWN), keys[0] if key is None else key
@@ -199,8 +200,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     lines, n = frame.eval_on_selector_all(":is(.line, #ways :not(.tip))", ENDS), len(tokens)
     assert {to: wide for one, to, wide in lines if one == query and to < n} == pytest.approx(seen, abs=0.03)
-    ways = [[keys[0], n + 8]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]  # key, query, output
-    ways *= thick == 22 and frame.evaluate("innerWidth >= 1100")  # elsewhere there is no room for them
+    ways = [[keys[0], n + 8], [keys[0], n + 20]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
+    ways *= thick == 22 and frame.evaluate("innerWidth >= 1200")  # elsewhere there is no room for them
     assert [way[:2] for way in lines[len(seen) :]] == ways
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
