@@ -187,8 +187,8 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     scores = frame.locator("#how .right").all_text_contents()[1:3]
     shown = pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
     assert [float(one.replace("−", "-")) for one in scores] == shown
-    values = [part for key in keys for part in (qkv[2][key], taken[key])]  # behind what is taken: all of it
-    values = torch.vstack([*values, taken.sum(0) - taken[keys].sum(0), taken.sum(0)])
+    rest = taken.sum(0) - taken[keys].sum(0)  # of all others
+    values = torch.vstack([taken[keys], rest, taken.sum(0), qkv[2][keys]])
     bars = torch.vstack([15 * one / one.abs().max() for one in (asks, keyed, values)])  # each to its scale
     seen = frame.eval_on_selector_all("#how path", HEIGHTS)
     assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
@@ -200,7 +200,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
     lines, n = frame.eval_on_selector_all(":is(.line, #ways :not(.tip, .halo))", ENDS), len(tokens)
     assert {to: wide for one, to, wide in lines if one == query and to < n} == pytest.approx(seen, abs=0.03)
-    ways = [[keys[0], n + 8], [keys[0], n + 20]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
+    ways = [[keys[0], n + 8]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
     ways *= thick == 22 and frame.evaluate("innerWidth >= 1200")  # elsewhere there is no room for them
     assert [way[:2] for way in lines[len(seen) :]] == ways
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
@@ -289,8 +289,8 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     drawing = (course.ROOT / "images/tokenization.svg").read_text("utf-8")
     tried = {word: word in bert[0].vocab for word in re.findall(r">(airs\w*)<", drawing)}
     assert tried == {"airspeed"[:letters]: letters == 4 for letters in (8, 7, 6, 5, 4)}
-    rows, taken = re.findall(r">(\S+)</.*\n.*>(\d+)</", drawing), re.findall(r">(\d+)<", drawing)[-6:]
-    assert [[word, one] for one in taken for word, at in rows if at == one] == shown
+    rows = re.findall(r">(\S+)</.*\n.*>(\d+)</", drawing)  # as the list has them, then as the text
+    assert rows == sorted(rows[6:], key=lambda row: int(row[1])) + [(word, one) for word, one in shown]
     assert [-float(one) for one in re.findall(r"v(-?\d+\.\d)", drawing)] == pytest.approx(drawn, abs=0.06)
     page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
     row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[3], :3].tolist())
