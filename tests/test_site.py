@@ -198,9 +198,9 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     assert frame.inner_text("#grid p > span") == f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩” in 72 heads{here}"
     thick = 22 if frame.query_selector("#words.one") else 9  # on one line
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
-    lines, n = frame.eval_on_selector_all(".line, #ways :is(.found, .asks, .taken)", ENDS), len(tokens)
+    lines, n = frame.eval_on_selector_all("path:is(.line,.found,.brought,.asks,.taken)", ENDS), len(tokens)
     assert {to: wide for one, to, wide in lines if one == query and to < n} == pytest.approx(seen, abs=0.03)
-    ways = [[keys[0], n + 8]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
+    ways = [[keys[0], n + 8], [keys[0], n + 26]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
     ways *= thick == 22 and frame.evaluate("innerWidth >= 1200")  # elsewhere there is no room for them
     assert [way[:2] for way in lines[len(seen) :]] == ways
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
