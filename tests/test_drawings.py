@@ -151,7 +151,7 @@ def test_text_stands_on_its_canvas_alone_and_can_be_read_on_a_phone_and_in_the_d
     dark, texts = (page.emulate_media(color_scheme=one) or page.evaluate(FIND) for one in ("dark", "light"))
     margins = page.evaluate(MARGINS)
     assert min(margins) >= EDGE and texts != dark, f"{min(margins):.1f} px to the edge, or no dark palette"
-    screen = 561 if path.with_stem(f"{path.stem}-narrow") in DRAWINGS else 390  # from there on it is shown
+    screen = 561 if width > 560 and path.with_stem(f"{path.stem}-narrow") in DRAWINGS else 390
     for text in texts + dark:
         assert text["size"] * screen / width >= SMALLEST, f"{text['said']} is too small"
         assert contrast(*text["fills"]) >= INK and not text["hidden"], text
