@@ -58,10 +58,11 @@ COLOURS = """() => {
 # From which part to which each line leads: a word, or a cell of the table below them; and how wide it is.
 ENDS = """all => all.map(line => [...[0, 1e9].map(at => {
     const { x, y } = line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
-    const away = find('#words button, #how p').map(one => one.getBoundingClientRect()).map(box =>
+    const away = find('#words button').map(one => one.getBoundingClientRect()).map(box =>
         Math.hypot(x - clamp(x, box.left, box.right), y - clamp(y, box.top, box.bottom)));
     return away.indexOf(Math.min(...away));
 }), +line.getAttribute('stroke-width')])"""
+WAYS = [f"#ways .{one}" for one in ("key", "query", "weight", "value:not(.sum, .back)", "sum", "back")]
 # The widest arc of each head, drawn small: how wide it is, and where it ends.
 WIDEST = """all => all.map(one => [...one.querySelectorAll('[stroke-width]')].map(arc => ['stroke-width', 'd']
     .map(is => +arc.getAttribute(is).split(' ').slice(-2)[0])).sort((a, b) => b[0] - a[0])[0] ?? [0, 0])"""
@@ -180,29 +181,38 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
     said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)} (layer {layer}, head {head})"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}( Why.*)?$")).wait_for()
-    assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
-    shown = pytest.approx(weights[keys].tolist(), abs=0.0051 + near)
-    assert [*map(float, frame.locator("#how .bar:not(.rest)").all_text_contents())] == shown
-    asks, keyed, taken = qkv[0][query], qkv[1][keys], weights[:, None] * qkv[2]
-    scores = frame.locator("#how .right").all_text_contents()[1:3]
-    shown = pytest.approx((keyed @ asks / 32**0.5).tolist(), abs=0.051 + 10 * near)
-    assert [float(one.replace("−", "-")) for one in scores] == shown
-    rest = taken.sum(0) - taken[keys].sum(0)  # of all others
-    values = torch.vstack([taken[keys], rest, taken.sum(0), qkv[2][keys]])
-    bars = torch.vstack([15 * one / one.abs().max() for one in (asks, keyed, values)])  # each to its scale
-    seen = frame.eval_on_selector_all("#how path", HEIGHTS)
-    assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)
+    thick, n = 22 if frame.query_selector("#words.one") else 9, len(tokens)  # on one line
+    score, taken = qkv[1] @ qkv[0][query] / 32**0.5, weights[:, None] * qkv[2]
+    if thick == 22 and frame.evaluate("innerWidth >= 1120"):  # a column for each token
+        keyed, asks, given, value, flow, back = (frame.eval_on_selector_all(one, ENDS) for one in WAYS)
+        said, gives = range(n), (weights >= 0.005).nonzero()[:, 0].tolist()  # what is 0.00 is not drawn
+        drawn = [[i, i, max(1, 12 * weights[i].item())] for i in gives]
+        assert np.array(sorted(given)) == pytest.approx(np.array(drawn), abs=0.03 + 12 * near)
+        assert sorted(value) == [[i, i, 2.5] for i in gives] and {i for i, *_ in keyed} == {*range(n)}
+        assert asks[1][0] == query and back == [[query, query, 12]]
+        half = max(weights[: query + 1].sum(), weights[query + 1 :].sum())  # from one side
+        assert max(wide for *_, wide in flow) == pytest.approx(12 * half.item(), abs=0.5)
+    else:
+        assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
+        rest = taken.sum(0) - taken[keys].sum(0)  # of all others
+        bars = qkv[0][query], qkv[1][keys], torch.vstack([taken[keys], rest, taken.sum(0)])
+        bars = torch.vstack([15 * one / one.abs().max() for one in bars])
+        seen = frame.eval_on_selector_all("#how path", HEIGHTS)
+        assert seen == pytest.approx(bars.flatten().tolist(), abs=0.06 + 10 * near)  # each to its scale
+        said, gives = keys, keys
+    for kind, exact, miss in (
+        ("score", score[said], 0.051 + 9 * near),
+        ("given", weights[gives], 0.0051 + near),
+    ):
+        shown = frame.locator(f"#how .{kind}, #ways .{kind}").all_text_contents()
+        assert [float(one.replace("−", "-")) for one in shown] == pytest.approx(exact.tolist(), abs=miss)
     squares, key = frame.eval_on_selector_all("#grid button", SAID_DRAWN), keys[0] if key is None else key
     assert squares == pytest.approx(attentions[:, :, query, key].flatten().tolist(), abs=0.0051 + near)
     here = f", here {weights[key]:.2f}" * (key != keys[0])
     assert frame.inner_text("#grid p > span") == f"“⁨{tokens[query]}⁩” → “⁨{tokens[key]}⁩” in 72 heads{here}"
-    thick = 22 if frame.query_selector("#words.one") else 9  # on one line
     seen = {key: max(1, thick * weight) for key, weight in enumerate(weights.tolist()) if weight >= 0.05}
-    lines, n = frame.eval_on_selector_all("path:is(.line,.found,.brought,.asks,.taken)", ENDS), len(tokens)
-    assert {to: wide for one, to, wide in lines if one == query and to < n} == pytest.approx(seen, abs=0.03)
-    ways = [[keys[0], n + 8], [keys[0], n + 26]] * (keys[0] != query) + [[query, n + 2], [n + 23, query]]
-    ways *= thick == 22 and frame.evaluate("innerWidth >= 1200")  # elsewhere there is no room for them
-    assert [way[:2] for way in lines[len(seen) :]] == ways
+    arcs = frame.eval_on_selector_all("#words path.line", ENDS)
+    assert {to: wide for one, to, wide in arcs if one == query} == pytest.approx(seen, abs=0.03)
     assert frame.locator("#words text").all_text_contents() in ([f"{weights.max():.2f}"], thick == 9 and [])
     asks = {"it": "What is “it”?", "she": "Who is “she”?"}.get(word := tokens[query])
     assert frame.page.inner_text(".question") == (asks or f"Where does “{word}” look?")
@@ -289,8 +299,11 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     drawing = (course.ROOT / "images/tokenization.svg").read_text("utf-8")
     tried = {word: word in bert[0].vocab for word in re.findall(r">(airs\w*)<", drawing)}
     assert tried == {"airspeed"[:letters]: letters == 4 for letters in (8, 7, 6, 5, 4)}
-    assert [*map(list, re.findall(r">(\S+)</.*\n.*>(\d+)</", drawing))] == shown
-    assert np.corrcoef([*map(float, re.findall(r"M([\d.]+) [\d.]+v22", drawing))], ids)[0, 1] > 0.99999
+    rows = [*map(list, re.findall(r">(\S+)</.*\n.*>(\d+)</", drawing))]
+    assert rows == sorted(shown, key=lambda row: int(row[1]))  # the list; then as in the text
+    at = [ids.index(int(one)) for one in re.findall(r">(\d+)</.*\n.*bars", drawing)]
+    assert at == [*np.argsort(ids), *range(6)]
+    drawn = np.reshape(drawn, (6, -1))[at].flatten().tolist()
     assert [-float(one) for one in re.findall(r"v(-?\d+\.\d)", drawing)] == pytest.approx(drawn, abs=0.06)
     page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
     row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[3], :3].tolist())
