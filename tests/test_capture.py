@@ -187,8 +187,6 @@ def test_numbers_drawn_of_the_courses_models_are_what_they_return(kind, fused):
 
 
 # --- what a model is run on, and how it is shown
-
-
 def roberta():
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *"abcdefgh", "\u0120"]
     tokenizer = transformers.RobertaTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[])

@@ -51,8 +51,6 @@ def blank(view):
 
 
 # --- lines
-
-
 def one_by_one(image, opacities, colours, left, right, top, step, width, most=0, fine=8):
     """Lines drawn by what source-over means, the faint ones first, each with its part of a pixel."""
     rows, columns = image.shape[:2]
@@ -109,8 +107,6 @@ def test_boxes_and_cells_fill_the_parts_of_pixels_that_they_cover():
 
 
 # --- the head view
-
-
 def levels(attention):
     """Weights as a page has them."""
     return ((attention.double().sqrt() * 4095).round().numpy() / 4095) ** 2
@@ -160,8 +156,6 @@ def test_a_head_has_a_square_with_its_number_and_squares_wrap():
 
 
 # --- the model view
-
-
 @pytest.mark.parametrize(("some", "head_numbers"), [(range(3), range(8)), ([1], [0, 1, 3, 4, 5, 6, 7, 2])])
 def test_model_view_draws_every_weight_of_what_is_included(some, head_numbers):
     """84 pixels / heads for a token, as in bertviz's model_view.js; 5 around a small picture."""
@@ -200,8 +194,6 @@ def test_in_a_compact_grid_lines_of_a_pixel_are_one_as_opaque_as_they_are_togeth
 
 
 # --- the neuron view
-
-
 @pytest.fixture(scope="module")
 def by_hand():
     """A neuron view with token 3 of 5 chosen, and its query and key by hand, each (tokens, head_dim)."""
@@ -405,8 +397,6 @@ def test_picture_shows_what_the_page_shows(kind, tmp_path, chromium):
 
 
 # --- files
-
-
 def test_save_writes_what_the_suffix_says(tmp_path):
     view = head_view(weights(heads=2), ["é", "<b>", "c", "中"], heads=[0, 1])
     assert view.save(tmp_path / "view.html").read_text(encoding="utf-8") == view.html

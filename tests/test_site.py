@@ -181,17 +181,17 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
     said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)} (layer {layer}, head {head})"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}( Why.*)?$")).wait_for()
-    thick, n = 22 if frame.query_selector("#words.one") else 9, len(tokens)  # on one line
+    thick, n = 18 if frame.query_selector("#words.one") else 9, len(tokens)  # on one line
     score, taken = qkv[1] @ qkv[0][query] / 32**0.5, weights[:, None] * qkv[2]
-    if thick == 22 and frame.evaluate("innerWidth >= 1120"):  # a column for each token
+    if thick == 18 and frame.evaluate("innerWidth >= 1120"):  # a column for each token
         keyed, asks, given, value, flow, back = (frame.eval_on_selector_all(one, ENDS) for one in WAYS)
         said, gives = range(n), (weights >= 0.005).nonzero()[:, 0].tolist()  # what is 0.00 is not drawn
-        drawn = [[i, i, max(1, 12 * weights[i].item())] for i in gives]
-        assert np.array(sorted(given)) == pytest.approx(np.array(drawn), abs=0.03 + 12 * near)
+        drawn = [[i, i, max(1, 18 * weights[i].item())] for i in gives]
+        assert np.array(sorted(given)) == pytest.approx(np.array(drawn), abs=0.03 + 18 * near)
         assert sorted(value) == [[i, i, 2.5] for i in gives] and {i for i, *_ in keyed} == {*range(n)}
-        assert asks[1][0] == query and back == [[query, query, 12]]
+        assert asks[1][0] == query and back == [[query, query, 18]]
         half = max(weights[: query + 1].sum(), weights[query + 1 :].sum())  # from one side
-        assert max(wide for *_, wide in flow) == pytest.approx(12 * half.item(), abs=0.5)
+        assert max(wide for *_, wide in flow) == pytest.approx(18 * half.item(), abs=0.5)
     else:
         assert frame.locator("#how .token").all_text_contents() == [tokens[i] for i in (query, *keys)]
         rest = taken.sum(0) - taken[keys].sum(0)  # of all others
@@ -300,10 +300,11 @@ def test_a_readers_own_text_becomes_the_models_tokens_and_vectors(opened, bert):
     tried = {word: word in bert[0].vocab for word in re.findall(r">(airs\w*)<", drawing)}
     assert tried == {"airspeed"[:letters]: letters == 4 for letters in (8, 7, 6, 5, 4)}
     rows = [*map(list, re.findall(r">(\S+)</.*\n.*>(\d+)</", drawing))]
-    assert rows == sorted(shown, key=lambda row: int(row[1]))  # the list; then as in the text
-    at = [ids.index(int(one)) for one in re.findall(r">(\d+)</.*\n.*bars", drawing)]
-    assert at == [*np.argsort(ids), *range(6)]
-    drawn = np.reshape(drawn, (6, -1))[at].flatten().tolist()
+    assert rows == sorted(shown, key=lambda row: -int(row[1]))  # row 0 is below
+    wires = np.array(re.findall(r"M590 ([\d.]+)C.* ([\d.]+)\"", drawing), float)  # from a row to its vector
+    ends = wires[wires[:, 0].argsort(), 1].argsort().argsort()  # which of the vectors of the text
+    assert [ids[1:-1][end] for end in ends] == sorted(ids[1:-1], reverse=True)
+    assert re.findall(r'note left" x="647".*>(\S+)<', drawing) == [word for word, _ in shown]
     assert [-float(one) for one in re.findall(r"v(-?\d+\.\d)", drawing)] == pytest.approx(drawn, abs=0.06)
     page.hover(".field mark >> nth=2", force=True)  # its letters: the field lies over them
     row = ", ".join(f"{one:.3f}".replace("-", "−") for one in table[ids[3], :3].tolist())

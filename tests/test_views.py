@@ -229,8 +229,6 @@ def test_indices_may_be_numbers_or_tensors_and_tokens_any_iterable():
 
 
 # --- the text view
-
-
 def kept_weights(view):
     """The weights in a page of a text view, (layers, heads, query, key), those that are not kept as 0."""
     (panel,) = data_of(view)["attention"]
