@@ -641,8 +641,6 @@ def test_a_long_word_is_whole_within_its_column(show, kind, width):
 
 
 # --- without a mouse
-
-
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)

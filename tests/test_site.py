@@ -181,6 +181,7 @@ def front_shows(frame, bert, text, layer, head, query, near=0.0, key=None):
     qkv = [part(states[layer][0]).view(-1, 12, 32)[:, head].data for part in (own.query, own.key, own.value)]
     said = f"“⁨{tokens[query]}⁩” {looks(weights, tokens)} (layer {layer}, head {head})"
     frame.locator("#said", has_text=re.compile(f"^{re.escape(said)}( Why.*)?$")).wait_for()
+    frame.wait_for_function("innerWidth >= 1120 || !find('#ways *').length")  # drawn anew
     thick, n = 18 if frame.query_selector("#words.one") else 9, len(tokens)  # on one line
     score, taken = qkv[1] @ qkv[0][query] / 32**0.5, weights[:, None] * qkv[2]
     if thick == 18 and frame.evaluate("innerWidth >= 1120"):  # a column for each token
